@@ -1,0 +1,176 @@
+"""What a run is asked to do, and what can be asked for. Plain frozen dataclasses.
+
+Every value that reaches the engine from a person (page, command line, API) passes through
+`validate` once; behind it the code trusts its own types.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+KnobValue: TypeAlias = int | float | bool | str
+Precision: TypeAlias = Literal["auto", "bfloat16", "float32"]
+VerificationRule: TypeAlias = Literal["rejection", "coupled"]
+Exactness: TypeAlias = Literal["exact", "lossy"]
+
+MAX_NEW_TOKENS_LIMIT = 2048
+MAX_PROMPT_CHARACTERS = 100_000
+MAX_LANES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How logits become the one distribution that drafting and verifying both use."""
+
+    temperature: float = 0.0  # 0 is greedy: a one-hot distribution
+    top_k: int = 0  # keep the k most likely tokens; 0 keeps all
+    top_p: float = 1.0  # nucleus: keep the smallest set whose mass reaches this
+    min_p: float = 0.0  # drop tokens below this share of the most likely one
+    repetition_penalty: float = 1.0  # CTRL-style, on every token already in the row's own path
+
+    def __post_init__(self) -> None:
+        _check("temperature", self.temperature, 0.0, 100.0)
+        _check("top_k", self.top_k, 0, 1_000_000)
+        _check("top_p", self.top_p, 0.0, 1.0)
+        _check("min_p", self.min_p, 0.0, 1.0)
+        _check("repetition_penalty", self.repetition_penalty, 0.1, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSpec:
+    """One lane of a run: a drafter by its registry name, and the knobs that differ from default."""
+
+    drafter: str
+    knobs: tuple[tuple[str, KnobValue], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    prompt: str
+    lanes: tuple[LaneSpec, ...]
+    target: str = "smollm2-135m-instruct"
+    is_chat: bool = True  # wrap the prompt in the target's chat template
+    precision: Precision = "auto"
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    verification: VerificationRule = "rejection"
+    max_new_tokens: int = 128
+    stop_strings: tuple[str, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS_LIMIT)
+        _check("seed", self.seed, 0, 2**63 - 1)
+        _choose("precision", self.precision, ("auto", "bfloat16", "float32"))
+        _choose("verification", self.verification, ("rejection", "coupled"))
+        if not isinstance(self.prompt, str) or not self.prompt.strip("\u200b \t\r\n"):
+            raise ValueError("The prompt is empty: type something for the model to answer.")
+        if len(self.prompt) > MAX_PROMPT_CHARACTERS:
+            raise ValueError(
+                f"The prompt has {len(self.prompt):,} characters; at most "
+                f"{MAX_PROMPT_CHARACTERS:,} are read. Shorten it."
+            )
+        if not 1 <= len(self.lanes) <= MAX_LANES:
+            raise ValueError(f"Choose between 1 and {MAX_LANES} lanes; got {len(self.lanes)}.")
+        if len(set(self.lanes)) != len(self.lanes):
+            raise ValueError("Two lanes are the same; change a knob of one or remove it.")
+        if any(not stop for stop in self.stop_strings):
+            raise ValueError("A stop string is empty; remove it.")
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One setting of a drafter, as a control: derived from its Config, never written twice."""
+
+    name: str
+    help: str
+    default: KnobValue
+    minimum: float = 0  # of a number; a switch or a choice has no range
+    maximum: float = 0
+    choices: tuple[str, ...] = ()
+
+    def validated(self, value: object) -> KnobValue:
+        """`value` as this knob's own type; ValueError says what was expected and what came."""
+        if isinstance(self.default, bool):
+            if not isinstance(value, bool):
+                raise ValueError(f"{self.name} is on or off; got {value!r}.")
+            return value
+        if self.choices:
+            _choose(self.name, value, self.choices)
+            return str(value)
+        if isinstance(self.default, int) and isinstance(value, float) and value.is_integer():
+            value = int(value)  # a slider may hand 4.0 over for 4
+        if isinstance(self.default, float) and isinstance(value, int):
+            value = float(value)
+        if isinstance(value, bool) or not isinstance(value, type(self.default)):
+            kind = "a whole number" if isinstance(self.default, int) else "a number"
+            raise ValueError(
+                f"{self.name} is {kind} from {self.minimum:g} to {self.maximum:g}; got {value!r}."
+            )
+        _check(self.name, value, self.minimum, self.maximum)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterInfo:
+    """What the page and the command line may say of a drafter."""
+
+    name: str
+    title: str
+    summary: str
+    paper: str
+    knobs: tuple[Knob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSpec:
+    """A target model that can be asked for by name."""
+
+    name: str
+    title: str
+    licence: str
+    source: str  # where its weights come from, for people
+    path: str = ""  # a folder with a transformers checkpoint; empty: fetched by name
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Everything a page can offer: what to run, and on what."""
+
+    targets: tuple[TargetSpec, ...]
+    drafters: tuple[DrafterInfo, ...]
+
+
+def checked(request: Request, catalog: Catalog) -> Request:
+    """The request with every name known to `catalog` and every knob in range.
+
+    Knobs left at their default are dropped, so equal lanes compare equal. ValueError otherwise.
+    """
+    _choose("target", request.target, tuple(t.name for t in catalog.targets))
+    infos = {info.name: info for info in catalog.drafters}
+    lanes = tuple(_checked_lane(lane, infos) for lane in request.lanes)
+    return replace(request, lanes=lanes)
+
+
+def _checked_lane(lane: LaneSpec, infos: dict[str, DrafterInfo]) -> LaneSpec:
+    _choose("A lane's drafter", lane.drafter, tuple(infos))
+    knobs = {knob.name: knob for knob in infos[lane.drafter].knobs}
+    for name, _ in lane.knobs:
+        _choose(f"A knob of {lane.drafter}", name, tuple(knobs) or ("none",))
+    values = {name: knobs[name].validated(value) for name, value in lane.knobs}
+    changed = sorted((n, v) for n, v in values.items() if v != knobs[n].default)
+    return LaneSpec(lane.drafter, tuple(changed))
+
+
+def _check(name: str, value: object, low: float, high: float) -> None:
+    whole = isinstance(low, int) and isinstance(high, int)
+    ok = isinstance(value, int) if whole else isinstance(value, (int, float))
+    if isinstance(value, bool) or not ok or not math.isfinite(value) or not low <= value <= high:  # type: ignore[arg-type, operator]
+        kind = "a whole number" if whole else "a number"
+        raise ValueError(f"{name} is {kind} from {low:g} to {high:g}; got {value!r}.")
+
+
+def _choose(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} is one of {', '.join(choices)}; got {value!r}.")

@@ -1,0 +1,103 @@
+"""What a drafter is: it proposes a tree, then observes what became of it.
+
+A drafter serves one lane of one run and dies with it; there is no reset. It is built with
+parts of the target (`TargetKit`), never with the target, and never verifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol
+
+from torch import Tensor
+
+from specviz.config import Exactness
+from specviz.lm.base import FeatureTap, LanguageModel
+from specviz.lm.sampling import Chance, Sampler
+from specviz.trace import Verdict
+from specviz.tree import DraftTree
+
+
+@dataclass(frozen=True, slots=True)
+class DraftContext:
+    tokens: tuple[int, ...]  # (T,) committed tokens, prompt included; the last one is the root
+    features: Tensor | None  # (T - 1, F) of every committed token but the root; None if no taps
+    sampling: Sampler  # logits to the distribution in force, along a row's own path
+    chance: Chance  # where every random draw of this lane comes from
+    max_depth: int  # deeper draft tokens could not be committed: budget or context ends there
+
+
+@dataclass(frozen=True, slots=True)
+class GrownToken:
+    """A candidate the drafter considered; the trace shows kept and pruned alike."""
+
+    token: int
+    parent: int  # index into the candidates, -1 under the root
+    depth: int
+    score: float
+    draft_step: int
+    is_kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    tree: DraftTree
+    draft_probs: tuple[float, ...]  # (N,) q(token | path), for the eye and the trace
+    child_probs: Tensor | None = None  # (N, V) float64: what each row's children were drawn from,
+    # without replacement; None if they were chosen deterministically: a point mass each
+    candidates: tuple[GrownToken, ...] = ()
+    step_seconds: tuple[float, ...] = ()  # one per forward pass of the drafter
+    notes: dict[str, str] = field(default_factory=dict)  # what it says of itself this round
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    tree: DraftTree
+    verdict: Verdict
+    new_tokens: tuple[int, ...]  # committed this round, cut exactly at a stop
+    features: Tensor | None  # (A + 1, F) of the root and the accepted rows
+    target_argmax: tuple[int, ...]  # (N,) the target's favourite after each row, lowest id on ties
+
+
+class Drafter(Protocol):
+    Config: ClassVar[type]  # a frozen dataclass whose fields are knobs (`drafters.knobs.knob`)
+    title: ClassVar[str]
+    summary: ClassVar[str]
+    paper: ClassVar[str]
+    exactness: ClassVar[Exactness]
+    taps: tuple[FeatureTap, ...]  # the hidden states of the target it reads
+    description: str  # what drafts here, called what it is
+
+    def __init__(self, config: Any, kit: TargetKit) -> None: ...
+
+    def start(self, context: DraftContext) -> None:
+        """Read the prompt; timed as the drafter's own prefill."""
+
+    def propose(self, context: DraftContext) -> Proposal: ...
+    def observe(self, outcome: Outcome) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CopySpec:
+    """A cheaper copy of the target to draft with."""
+
+    kind: Literal["truncated", "quantised"]
+    num_layers: int = 0  # of a truncated copy: the first so many
+
+
+@dataclass(frozen=True, slots=True)
+class TargetKit:
+    """The parts of the target a drafter may be built with; weights are shared, state is not."""
+
+    vocab_size: int
+    num_known_tokens: int  # ids the tokenizer defines; rows above are padding
+    hidden_size: int
+    num_layers: int
+    max_context: int
+    embed: Callable[[Tensor], Tensor]
+    head: Callable[[Tensor], Tensor]
+    copy: Callable[[CopySpec], LanguageModel]  # ValueError says why it cannot be made here
+    draft_lm: Callable[
+        [], LanguageModel | None
+    ]  # the owner's own draft checkpoint, if one was given

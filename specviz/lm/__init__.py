@@ -1,0 +1,1 @@
+"""Running a language model: sampling, masks, caches, forward passes, weights. Torch starts here."""

@@ -1,0 +1,152 @@
+"""Trace events to JSON Lines and back. A file that is not a trace is refused with a sentence.
+
+Floats are written as Python writes them (shortest text that reads back equal), so a trace
+that is loaded and dumped again is the same file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from specviz.trace import SCHEMA, LaneEnd, LaneStart, RoundTrace, RunEnd, RunStart, TraceEvent
+
+EVENT_TYPES: dict[str, type] = {
+    "run_start": RunStart,
+    "lane_start": LaneStart,
+    "round": RoundTrace,
+    "lane_end": LaneEnd,
+    "run_end": RunEnd,
+}
+MAX_TRACE_BYTES = 200_000_000
+
+
+def dump_event(event: TraceEvent) -> str:
+    """One line of JSON, ASCII only: lone surrogates and control characters travel escaped."""
+    return json.dumps(asdict(event), separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def dump_events(events: Iterable[TraceEvent]) -> str:
+    return "".join(map(dump_event, events))
+
+
+def load_events(text: str) -> Iterator[TraceEvent]:
+    """Events in order. ValueError: not a trace, another schema, or a field that is missing or odd."""
+    is_first = True
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        event = _load_line(line, number)
+        if is_first and not isinstance(event, RunStart):
+            raise ValueError("This is not a trace: its first line is not a run_start event.")
+        is_first = False
+        yield event
+    if is_first:
+        raise ValueError("This is not a trace: the file is empty.")
+
+
+def read_trace(path: Path) -> str:
+    """The text of a trace file, plain or gzipped. ValueError or OSError if it cannot be read."""
+    raw = path.read_bytes()
+    if raw[:2] == b"\x1f\x8b":
+        try:
+            with gzip.open(path) as stream:
+                raw = stream.read(MAX_TRACE_BYTES + 1)
+        except (OSError, EOFError) as error:
+            raise ValueError(f"{path.name} is not a whole gzip file: {error}.") from error
+    if len(raw) > MAX_TRACE_BYTES:
+        raise ValueError(f"{path.name} unpacks to more than {MAX_TRACE_BYTES:,} bytes.")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not a trace: it is not UTF-8 text.") from error
+
+
+def _load_line(line: str, number: int) -> TraceEvent:
+    try:
+        raw = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"This is not a trace: line {number} is not JSON ({error}).") from error
+    kind = raw.get("kind") if isinstance(raw, dict) else None
+    if not isinstance(kind, str) or kind not in EVENT_TYPES:
+        raise ValueError(f"This is not a trace: line {number} has no known event kind ({kind!r}).")
+    if kind == "run_start" and raw.get("schema") != SCHEMA:
+        raise ValueError(
+            f"The trace has schema {raw.get('schema')!r}; this version reads schema {SCHEMA}. "
+            "Record it again, or use the version that wrote it."
+        )
+    try:
+        event: TraceEvent = _build(EVENT_TYPES[kind], raw)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Line {number} of the trace is damaged: {error}") from error
+    return event
+
+
+def _build(hint: Any, value: Any) -> Any:
+    """`value`, parsed from JSON, as `hint`. Only the shapes that traces use; TypeError otherwise."""
+    if is_dataclass(hint):
+        return _build_dataclass(hint, value)
+    origin = get_origin(hint)
+    if origin is tuple:
+        return _build_tuple(get_args(hint), value)
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise TypeError(f"expected an object, got {value!r:.60}")
+        item = get_args(hint)[1]
+        return {str(name): _build(item, v) for name, v in value.items()}
+    if origin is typing.Literal:
+        if value not in get_args(hint):
+            raise TypeError(f"expected one of {get_args(hint)}, got {value!r:.60}")
+        return value
+    if origin in (typing.Union, types.UnionType):
+        return _build_union(get_args(hint), value)
+    if hint is float and type(value) is int:
+        return float(value)
+    if type(value) is not hint:
+        raise TypeError(f"expected {getattr(hint, '__name__', hint)}, got {value!r:.60}")
+    return value
+
+
+def _build_union(options: tuple[Any, ...], value: Any) -> Any:
+    if any(type(value) is option for option in options):  # an exact match wins: 1 stays an int
+        return value
+    for option in options:
+        try:
+            return _build(option, value)
+        except TypeError:
+            continue
+    raise TypeError(f"expected one of {options}, got {value!r:.60}")
+
+
+def _build_dataclass(cls: Any, value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise TypeError(f"expected a {cls.__name__}, got {value!r:.60}")
+    hints = _hints(cls)
+    if unknown := set(value) - set(hints):
+        raise TypeError(f"{cls.__name__} has no field {sorted(unknown)[0]!r}")
+    for f in fields(cls):
+        if f.name not in value and f.default is MISSING and f.default_factory is MISSING:
+            raise TypeError(f"{cls.__name__} lacks {f.name!r}")
+    return cls(**{name: _build(hints[name], v) for name, v in value.items()})
+
+
+def _build_tuple(items: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list, got {value!r:.60}")
+    if len(items) == 2 and items[1] is Ellipsis:
+        return tuple(_build(items[0], v) for v in value)
+    if len(items) != len(value):
+        raise TypeError(f"expected {len(items)} items, got {len(value)}")
+    return tuple(map(_build, items, value))
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)

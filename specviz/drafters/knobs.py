@@ -19,16 +19,6 @@ def knobs_of(config: type) -> tuple[Knob, ...]:
     return tuple(map(_knob_of, fields(config)))
 
 
-def make_config(config: type, values: dict[str, KnobValue]) -> Any:
-    """A `config` with these values, each checked. ValueError: unknown name, wrong type or range."""
-    knobs = {k.name: k for k in knobs_of(config)}
-    for name in values:
-        if name not in knobs:
-            known = ", ".join(knobs) or "none"
-            raise ValueError(f"There is no knob {name!r} here; there are: {known}.")
-    return config(**{name: knobs[name].validated(value) for name, value in values.items()})
-
-
 def _knob_of(f: Field[Any]) -> Knob:
     m = f.metadata
     default: Any = f.default

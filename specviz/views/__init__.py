@@ -1,0 +1,1 @@
+"""Views: trace in, view model out. Plain data, standard library only; nothing here draws."""

@@ -1,0 +1,239 @@
+"""The plain forward path: any dense decoder of transformers, unmodified, by public arguments.
+
+A tree is read in one pass with a 4-D additive mask, position ids and a cache. Nothing is patched:
+hidden states are read by forward hooks that live for one pass. What cannot be read this way is
+refused at load with a reason (`support`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from specviz.lm.attention import additive_mask, causal_rows, visible_rows
+from specviz.lm.base import FeatureTap, KVCache, LMOutput
+from specviz.lm.plain_cache import PlainCache
+from specviz.lm.support import check_head, check_tree_reading, default_context, refusal
+from specviz.tree import DraftTree
+
+PREFILL_ROWS = 256  # rows per pass of a prompt: bounds the mask and the activations
+
+# N = rows of a pass, L = cached tokens before it, V = vocabulary, H = hidden size, F = tapped width.
+
+
+class PlainLM:
+    """`lm.base.LanguageModel` over a transformers causal language model."""
+
+    def __init__(self, model: Any, max_context: int) -> None:
+        self.model = model.eval().requires_grad_(False)
+        self.decoder: nn.Module = model.get_decoder()
+        config = model.config.get_text_config()
+        self._lm_head: nn.Module = model.get_output_embeddings()
+        self._scaling = HeadScaling(config)
+        self._embedding_multiplier = float(getattr(config, "embedding_multiplier", 1.0))
+        self.vocab_size = int(self._lm_head.out_features)  # type: ignore[arg-type]
+        self.hidden_size = int(config.hidden_size)
+        self.num_layers = int(config.num_hidden_layers)
+        self.num_parameters = int(model.num_parameters())
+        self.max_context = max_context
+        self.device: torch.device = model.device
+        self.dtype: torch.dtype = model.dtype
+        kind = config._attn_implementation
+        self.path = f"plain: {type(model).__name__} of transformers, {kind} attention"
+
+    def new_cache(self, capacity: int) -> PlainCache:
+        return PlainCache(self.num_layers, capacity)
+
+    @torch.no_grad()
+    def prefill(
+        self, tokens: Sequence[int], cache: KVCache, taps: Sequence[FeatureTap] = ()
+    ) -> Tensor | None:
+        parts = []
+        for start in range(0, len(tokens), PREFILL_ROWS):
+            chunk = tokens[start : start + PREFILL_ROWS]
+            visible, offsets = causal_rows(len(chunk)), range(len(chunk))
+            with _tapped(self.decoder, self.num_layers, taps) as tapped:
+                self.decoder(**self._inputs(chunk, offsets, visible, cache))
+            cache.keep(range(len(chunk)))
+            parts.append(_side_by_side(tapped, taps))
+        if not taps:
+            return None
+        if not parts:
+            width = self.hidden_size * len(taps)
+            return torch.empty(0, width, dtype=self.dtype, device=self.device)
+        return torch.cat([part for part in parts if part is not None])
+
+    @torch.no_grad()
+    def read(self, tree: DraftTree, cache: KVCache, taps: Sequence[FeatureTap] = ()) -> LMOutput:
+        with _tapped(self.decoder, self.num_layers, taps) as tapped:
+            inputs = self._inputs(tree.tokens, tree.depths, visible_rows(tree), cache)
+            logits = self.model(**inputs).logits[0]
+        return LMOutput(logits, _side_by_side(tapped, taps))
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        table = self.model.get_input_embeddings()
+        rows: Tensor = table(tokens.to(self.device))
+        # Gemma's table scales by itself; Granite scales after it.
+        return rows if self._embedding_multiplier == 1.0 else rows * self._embedding_multiplier
+
+    def head(self, hidden: Tensor) -> Tensor:
+        return self._scaling(self._lm_head(hidden))
+
+    def _inputs(
+        self, tokens: Sequence[int], depths: Sequence[int], visible: Tensor, cache: KVCache
+    ) -> dict[str, Any]:
+        """The public arguments of one pass over N rows, and room for them in the cache."""
+        assert isinstance(cache, PlainCache), "a cache made by this model's new_cache"
+        cache.begin_pass(len(tokens))
+        positions = torch.tensor([depths], device=self.device) + cache.length
+        # Models with layer types hand a ready 4-D mask to every type, so one mask serves all.
+        mask = additive_mask(visible, cache.length, dtype=self.dtype, device=self.device)
+        return {
+            "input_ids": torch.tensor([tokens], device=self.device),
+            "attention_mask": mask,
+            "position_ids": positions,
+            "cache": cache.states,
+            "use_cache": True,
+        }
+
+
+class HeadScaling:
+    """What a family does to its logits after the head's matrix."""
+
+    def __init__(self, config: Any) -> None:
+        self._divisor = getattr(config, "logits_scaling", None)  # Granite
+        self._factor = getattr(config, "logit_scale", None)  # Cohere
+        self._cap = getattr(config, "final_logit_softcapping", None)  # Gemma 2
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        if self._divisor is not None:
+            logits = logits / self._divisor
+        if self._factor is not None:
+            logits = logits * self._factor
+        if self._cap is not None:
+            logits = torch.tanh(logits / self._cap) * self._cap
+        return logits
+
+
+def load_plain(
+    folder: Path, *, dtype: torch.dtype, device: torch.device, context: int | None = None
+) -> PlainLM:
+    """The checkpoint in `folder` on the plain path, checked on a small tree.
+
+    Only local safetensors files are read; no code of the folder is run. `context`: tokens, prompt
+    and answer together (None: as many as the model was made for, at most 4096). ValueError says in
+    one sentence why a folder cannot be used.
+    """
+    config = _config_of(folder)
+    context = context or default_context(config)
+    reason = refusal(config, context)
+    if reason is not None:
+        raise ValueError(reason)
+    lm = PlainLM(_weights_of(folder, dtype).to(device), context)
+    reason = check_head(lm) or check_tree_reading(lm)
+    if reason is not None:
+        raise ValueError(reason)
+    return lm
+
+
+def _config_of(folder: Path) -> Any:
+    if not (folder / "config.json").is_file():
+        raise ValueError(
+            f"{folder} has no config.json: give the folder of a transformers checkpoint."
+        )
+    try:
+        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"config.json in {folder} cannot be read: {_first_line(error)}") from error
+
+
+def _weights_of(folder: Path, dtype: torch.dtype) -> Any:
+    if not any(folder.glob("*.safetensors")):
+        raise ValueError(
+            f"{folder} holds no .safetensors file; other weight formats can run code when they are "
+            "opened and are not read. Convert the checkpoint to safetensors."
+        )
+    try:
+        model, info = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except (OSError, SafetensorError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"The weights in {folder} cannot be read ({_first_line(error)}); "
+            "a file may be cut short or missing: fetch them again."
+        ) from error
+    # transformers fills what is missing with random numbers and goes on.
+    missing = sorted(info["missing_keys"])
+    if missing:
+        raise ValueError(
+            f"The weights in {folder} lack {len(missing)} tensors of the model, {missing[0]} among "
+            "them; fetch the checkpoint again."
+        )
+    return model
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
+@contextmanager
+def _tapped(
+    decoder: nn.Module, num_layers: int, taps: Sequence[FeatureTap]
+) -> Iterator[dict[FeatureTap, Tensor]]:
+    """While open, each pass leaves the tapped hidden states, (1, N, H) each, in the dictionary."""
+    found: dict[FeatureTap, Tensor] = {}
+    layers = _layers_of(decoder, num_layers)
+    handles = [_hook(decoder, layers, tap, found) for tap in dict.fromkeys(taps)]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _hook(
+    decoder: nn.Module, layers: nn.ModuleList, tap: FeatureTap, found: dict[FeatureTap, Tensor]
+) -> Any:
+    def note_input(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        del module
+        found[tap] = args[0] if args else kwargs["hidden_states"]
+
+    def note_output(module: nn.Module, args: Any, output: Any) -> None:
+        del module, args
+        found[tap] = output if isinstance(output, Tensor) else output[0]
+
+    if tap.side == "normed":  # what a decoder returns is the output of its final norm
+        return decoder.register_forward_hook(note_output)
+    if not 0 <= tap.layer < len(layers):
+        raise ValueError(
+            f"This model has layers 0 to {len(layers) - 1}; layer {tap.layer} was asked for."
+        )
+    layer = layers[tap.layer]
+    if tap.side == "input":
+        return layer.register_forward_pre_hook(note_input, with_kwargs=True)
+    return layer.register_forward_hook(note_output)
+
+
+def _layers_of(decoder: nn.Module, num_layers: int) -> nn.ModuleList:
+    """The list of decoder layers, by whatever name the family gives it."""
+    for module in decoder.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == num_layers:
+            return module
+    raise ValueError(f"{type(decoder).__name__} has no list of {num_layers} layers to read from.")
+
+
+def _side_by_side(found: dict[FeatureTap, Tensor], taps: Sequence[FeatureTap]) -> Tensor | None:
+    """(N, F): the taps in the order asked for."""
+    return torch.cat([found[tap][0] for tap in taps], -1) if taps else None

@@ -20,6 +20,11 @@ def glyphs(text: str) -> str:
     return base + "".join(map(_sign, text))
 
 
+def legible(text: str) -> str:
+    """Prose for people (a prompt, a message, a name): spaces and line ends stay as they are."""
+    return "".join(c if c in " \n" else _sign(c) for c in text)
+
+
 def _sign(character: str) -> str:
     if character in VISIBLE:
         return VISIBLE[character]

@@ -31,7 +31,7 @@ Items, told apart by "kind" (times in seconds on the lane's own clock, prefill e
               text), num_prompt_tokens, prefill_seconds, sampling (words), seed, max_new_tokens
     lane      lane, name, title, description, knobs (words), is_plain, is_lossy, prefill_seconds
     round     lane, round (from 1), at [start, drafted, verified, end], tree, next, new, prefix,
-              rows_written, rows_kept, num_drafted, num_accepted, total, versus, sentence
+              rows_written, rows_kept, num_drafted, num_accepted, time, total, versus, sentence
     lane_end  lane, reason, sentence
     end       wall_seconds, versus
     failure   message
@@ -42,7 +42,8 @@ Items, told apart by "kind" (times in seconds on the lane's own clock, prefill e
     next      the target's own token: text, kind "bonus" | "recovered" | "plain", x, y, parent
     new       text and origin of each committed token; an origin is a depth (drafted) or a kind
     total     num_tokens, num_rounds, tau, tokens_per_second, num_drafted, num_accepted,
-              acceptance_rate, seconds {draft, verify, commit}
+              acceptance_rate, time
+    time      draft, verify, commit: {seconds, share} each
     versus    {lane: {speedup, rho, agreement}} against the plain lane, for every lane that this
               event changed; agreement is {state, num_tokens, top_two_gap, sentence}
 """
@@ -118,11 +119,7 @@ class _Lane:
             "num_drafted": self.num_drafted,
             "num_accepted": self.num_accepted,
             "acceptance_rate": short(_ratio(self.num_accepted, self.num_drafted)),
-            "seconds": {
-                "draft": short(self.draft_seconds),
-                "verify": short(self.verify_seconds),
-                "commit": short(self.commit_seconds),
-            },
+            "time": _time_item(self.draft_seconds, self.verify_seconds, self.commit_seconds),
         }
 
     def versus(self, plain: _Lane) -> Item:
@@ -207,6 +204,7 @@ class StageFeed:
             "rows_kept": round_.rows_kept,
             "num_drafted": round_.tree.num_draft_tokens,
             "num_accepted": len(round_.verdict.accepted_rows),
+            "time": _time_item(round_.draft_seconds, round_.verify_seconds, round_.commit_seconds),
             "total": lane.total(),
             "versus": self._versus(self._lanes if lane is self._plain else [round_.lane]),
             "sentence": round_sentence(round_, is_plain=lane.is_plain),
@@ -242,6 +240,15 @@ def _start_item(start: RunStart) -> Item:
         "sampling": _sampling_words(start),
         "seed": request.seed,
         "max_new_tokens": request.max_new_tokens,
+    }
+
+
+def _time_item(draft: float, verify: float, commit: float) -> Item:
+    seconds = {"draft": draft, "verify": verify, "commit": commit}
+    whole = sum(seconds.values())
+    return {
+        part: {"seconds": short(value), "share": short(_ratio(value, whole))}
+        for part, value in seconds.items()
     }
 
 

@@ -130,10 +130,12 @@ def _count(number: int, noun: str, plural: str = "") -> str:
 def _how_many(accepted: int, round_: RoundTrace) -> str:
     if accepted == 0:
         return "none"
+    is_all = accepted == round_.tree.num_draft_tokens
     if not _is_chain(round_):
         return f"a path of {accepted}"
-    is_all = accepted == round_.tree.num_draft_tokens
-    return f"all {accepted}" if is_all and accepted > 1 else str(accepted)
+    if is_all and accepted > 1:
+        return "both" if accepted == 2 else f"all {accepted}"
+    return str(accepted)
 
 
 def _addition(round_: RoundTrace) -> str:
@@ -141,7 +143,9 @@ def _addition(round_: RoundTrace) -> str:
         return "and the text ended there"
     if round_.verdict.next_token_kind == "bonus":
         return "and added a bonus token"
-    return "and put its own token next"
+    if round_.verdict.accepted_rows:
+        return "and added its own token"
+    return "and gave its own token instead"
 
 
 def _lookahead(round_: RoundTrace) -> str:

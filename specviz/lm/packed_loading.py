@@ -1,0 +1,139 @@
+"""Packed weights from a checkpoint folder: which models qualify, and how they are laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+from transformers import AutoConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from specviz.lm.linear import Linear, PackedLinear, why_not_packed
+from specviz.lm.packed import (
+    DoubledNorm,
+    PackedLayer,
+    PackedLM,
+    PackedShape,
+    PackedWeights,
+    Rotation,
+)
+
+MODEL_TYPES = ("llama", "mistral", "qwen2")  # the same layer, with or without q/k/v biases
+ROPE_TYPES = ("default", "linear", "llama3", "yarn")  # frequencies that do not change with length
+MakeLinear = Callable[[Tensor, Tensor | None], Linear]
+
+
+def why_not(config: Any) -> str | None:
+    """None if a model of this config can run packed on this machine; otherwise the reason."""
+    if config.model_type not in MODEL_TYPES:
+        return f"there is a packed forward pass for {', '.join(MODEL_TYPES)} models only"
+    if config.hidden_act != "silu":
+        return f"the packed forward pass has SiLU only, this model has {config.hidden_act}"
+    rope = (config.rope_parameters or {}).get("rope_type", "default")
+    if rope not in ROPE_TYPES:
+        return f"rope type {rope} changes with the length of the text"
+    if getattr(config, "mlp_bias", False):
+        return "its MLP layers have biases"
+    return why_not_packed()
+
+
+def load_packed(
+    folder: Path, *, context: int, num_layers: int | None = None, make: MakeLinear = PackedLinear
+) -> PackedLM:
+    """A packed model, or its first `num_layers` layers. `make` lays out each linear layer."""
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    tensors = read_tensors(folder)
+    weights = pack(config, tensors, context=context, num_layers=num_layers, make=make)
+    return PackedLM(weights, "packed bf16 pass on CPU: fused oneDNN linears, float32 attention")
+
+
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """Every tensor of the folder's safetensors files, in bfloat16."""
+    tensors: dict[str, Tensor] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, framework="pt") as shard:
+            tensors |= {name: shard.get_tensor(name).bfloat16() for name in shard.keys()}  # noqa: SIM118
+    return tensors
+
+
+def pack(
+    config: Any,
+    tensors: Mapping[str, Tensor],
+    *,
+    context: int,
+    num_layers: int | None = None,
+    make: MakeLinear = PackedLinear,
+) -> PackedWeights:
+    """`PackedWeights` of a Llama-like model with transformers' tensor names."""
+    shape = _shape_of(config)
+    eps = config.rms_norm_eps
+    embedding = tensors["model.embed_tokens.weight"]
+    head = embedding if config.tie_word_embeddings else tensors["lm_head.weight"]
+    count = config.num_hidden_layers if num_layers is None else num_layers
+    prefixes = [f"model.layers.{i}." for i in range(count)]
+    used = [t for name, t in tensors.items() if not name.startswith("model.layers.")]
+    used += [t for name, t in tensors.items() if name.startswith(tuple(prefixes))]
+    return PackedWeights(
+        shape=shape,
+        embedding=embedding,
+        layers=tuple(_pack_layer(tensors, prefix, shape, eps, make) for prefix in prefixes),
+        final_norm=DoubledNorm(tensors["model.norm.weight"], eps),
+        head=make(head, None),
+        rotation=_rotation_of(config, shape),
+        vocab_size=len(head),
+        num_parameters=sum(t.numel() for t in used),
+        max_context=context,
+    )
+
+
+def _pack_layer(
+    tensors: Mapping[str, Tensor], prefix: str, shape: PackedShape, eps: float, make: MakeLinear
+) -> PackedLayer:
+    def layer(name: str) -> Linear:
+        return make(tensors[f"{prefix}{name}.weight"], tensors.get(f"{prefix}{name}.bias"))
+
+    heads = [(f"{prefix}self_attn.{name}_proj", name != "v") for name in "qkv"]
+    weight = torch.cat([_interleaved(tensors[f"{n}.weight"], shape, is_on=r) for n, r in heads])
+    biases = [tensors.get(f"{n}.bias") for n, _ in heads]
+    bias = None
+    if all(b is not None for b in biases):
+        pairs = zip(biases, heads, strict=True)
+        bias = torch.cat([_interleaved(b, shape, is_on=r) for b, (_, r) in pairs if b is not None])
+    return PackedLayer(
+        input_norm=DoubledNorm(tensors[prefix + "input_layernorm.weight"], eps),
+        qkv=make(weight, bias),
+        output=layer("self_attn.o_proj"),
+        mlp_norm=DoubledNorm(tensors[prefix + "post_attention_layernorm.weight"], eps),
+        gate=layer("mlp.gate_proj"),
+        up=layer("mlp.up_proj"),
+        down=layer("mlp.down_proj"),
+    )
+
+
+def _interleaved(rows: Tensor, shape: PackedShape, *, is_on: bool) -> Tensor:
+    """Rows of each head reordered from halves (d0 .. d_half ..) to pairs (d0, d_half, d1, ...)."""
+    if not is_on:
+        return rows
+    halves = rows.view(-1, 2, shape.head_size // 2, *rows.shape[1:])
+    return halves.transpose(1, 2).flatten(0, 2)
+
+
+def _shape_of(config: Any) -> PackedShape:
+    head_size = getattr(config, "head_dim", None)
+    return PackedShape(
+        hidden_size=config.hidden_size,
+        num_query_heads=config.num_attention_heads,
+        num_kv_heads=config.num_key_value_heads,
+        head_size=head_size or config.hidden_size // config.num_attention_heads,
+    )
+
+
+def _rotation_of(config: Any, shape: PackedShape) -> Rotation:
+    rope = LlamaRotaryEmbedding(config)  # transformers' own frequencies, whatever the rope type
+    rotated = shape.num_query_heads + shape.num_kv_heads
+    heads = (rotated, shape.num_kv_heads)
+    return Rotation(rope.inv_freq, float(rope.attention_scaling), heads)

@@ -148,7 +148,7 @@ def check_tree_reading(lm: LanguageModel) -> str | None:
     cache = lm.new_cache(len(prefix) + len(tree))
     lm.prefill(prefix, cache)
     together = lm.read(tree, cache).logits
-    alone = torch.stack([_last_logits(lm, prefix, tree, row) for row in range(len(tree))])
+    alone = _row_by_row(lm, prefix, tree)
     gap = _relative_gap(together, alone)
     if gap <= _tolerance(lm.dtype):
         return None
@@ -183,14 +183,19 @@ def _probe_tree(vocab_size: int) -> DraftTree:
     return DraftTree((a, b, c, d, e, a, c), (-1, 0, 0, 1, 3, 2, 4), num_lookahead_rows=1)
 
 
-def _last_logits(lm: LanguageModel, prefix: list[int], tree: DraftTree, row: int) -> Tensor:
-    """(V,) after the row's path, read one token at a time."""
-    path = [tree.tokens[i] for i in tree.path(row)]
-    cache = lm.new_cache(len(prefix) + len(path))
-    for token in (*prefix, *path):
-        logits = lm.read(DraftTree.chain(token), cache).logits
-        cache.keep((0,))
-    return logits[-1]
+def _row_by_row(lm: LanguageModel, prefix: list[int], tree: DraftTree) -> Tensor:
+    """(N, V): every path of the tree, read one token at a time."""
+    start = lm.new_cache(len(prefix) + len(tree))
+    for token in prefix:
+        lm.read(DraftTree.chain(token), start)
+        start.keep((0,))
+    logits: dict[int, Tensor] = {}
+    for leaf in (row for row in range(len(tree)) if row not in tree.parents):
+        cache = start.clone()
+        for row in tree.path(leaf):
+            logits[row] = lm.read(DraftTree.chain(tree.tokens[row]), cache).logits[-1]
+            cache.keep((0,))
+    return torch.stack([logits[row] for row in range(len(tree))])
 
 
 def _relative_gap(ours: Tensor, truth: Tensor) -> float:

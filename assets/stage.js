@@ -13,7 +13,7 @@ const SpecVizStage = (function () {
   } = SpecVizPaint;
 
   const WATCHABLE_SECONDS = 2.2; // how long a round should take on screen when a replay opens
-  const REST_SECONDS = 1.1; // pause after a round of a drafting lane, when rounds can be watched
+  const REST_SECONDS = 0.9; // pause after a round of a drafting lane, when rounds can be watched
   const RESTABLE_SECONDS = 0.5; // faster rounds than this on screen are not rested after
   const FOLLOW_SECONDS = 0.12; // how softly the playhead chases a live run
   const ANNOUNCE_SECONDS = 2; // at most one spoken line in that time while playing

@@ -30,12 +30,13 @@ const SpecVizPaint = (function () {
     ["lookahead", "lookahead row: read, never accepted"],
   ];
   const SPEEDS = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8];
-  const WINDOW_ROUNDS = 7; // how many of the longest first rounds the race shows side by side
+  const [WINDOW_ROUNDS, NARROW_ROUNDS] = [7, 4]; // of the longest first round, across the race
   const NODE = { height: 24, line: 34, pad: 10, minPitch: 70, maxPitch: 112, gap: 16 };
   const CHAR = 6.8; // width of a monospaced character at the size of node texts
   const CELL = { min: 6, max: 15, room: 200, label: 66, band: 42, top: 30, labelled: 11 };
   const [TREE_ROOM, MASK_ROOM] = [320, 340]; // tallest boxes; what is taller scrolls inside them
   const BLOCK_HEAD = 20; // the line that names a block of lookahead rows
+  const NARROW = 520; // a race narrower than this has short labels
   const RACE = { label: 118, narrow: 84, count: 74, row: 26, bar: 18, top: 4, axis: 18 };
   const ICONS = {
     check: "M1 5 L4 8 L9 2", cross: "M2 2 L8 8 M8 2 L2 8",
@@ -584,20 +585,21 @@ const SpecVizPaint = (function () {
     return { group, line, name, count, take, y, key: "" };
   }
 
-  function windowSeconds(run) {
+  function windowSeconds(run, isNarrow) {
     const first = run.lanes.filter((lane) => lane.rounds.length)
       .map((lane) => lane.rounds[0].at[3]);
-    return first.length ? Math.max(...first) * WINDOW_ROUNDS : 1;
+    return first.length ? Math.max(...first) * (isNarrow ? NARROW_ROUNDS : WINDOW_ROUNDS) : 1;
   }
 
   function drawRace(view, run, time, width) {
     while (view.lanes.length < run.lanes.length) {
       view.lanes.push(makeRaceRow(view, run.lanes[view.lanes.length], view.lanes.length));
     }
-    const span = windowSeconds(run);
+    const isNarrow = width < NARROW;
+    const span = windowSeconds(run, isNarrow);
     const page = time > 0 ? Math.ceil(time / span) - 1 : 0;
     const from = page * span;
-    const left = width < 520 ? RACE.narrow : RACE.label;
+    const left = isNarrow ? RACE.narrow : RACE.label;
     const room = Math.max(width - left - RACE.count, 40);
     const scale = room / span;
     const bottom = RACE.top + run.lanes.length * RACE.row;
@@ -609,7 +611,7 @@ const SpecVizPaint = (function () {
     put(view.axis, "x", left);
     put(view.axis, "y", bottom + 12);
     const words = milliseconds(from) + " to " + milliseconds(from + span);
-    say(view.axis, width < 520 ? words
+    say(view.axis, isNarrow ? words
       : words + " of each lane's own clock; the number is how many tokens the round gave");
     const x = (left + clamp((time - from) * scale, 0, room)).toFixed(1);
     put(view.head, "d", "M" + x + " 0 V" + bottom);
@@ -726,9 +728,10 @@ const SpecVizPaint = (function () {
     const items = LEGEND.map(([look, words]) => {
       const node = makeNode();
       placeNode(node, { pitch: 48, lookaheadY: null }, 0, 0, "");
-      put(node, "transform", "translate(1 12)");
+      put(node, "transform", "translate(2 21)");
+      put(node.strike, "d", "M7 0 H25");
       lookNode(node, look);
-      const picture = svg("svg", { width: 36, height: 24, "aria-hidden": "true" }, node);
+      const picture = svg("svg", { width: 42, height: 36, "aria-hidden": "true" }, node);
       return el("span", "sv-legenditem", picture, words);
     });
     const parts = PARTS.map(([part, words]) =>

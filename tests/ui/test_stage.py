@@ -213,7 +213,8 @@ def test_pointing_lights_row_and_ancestors_and_a_click_keeps_them(stage: Any) ->
 def test_pointing_at_the_mask_lights_the_node_of_that_row(stage: Any) -> None:
     seek(stage, round_of(2, 1)["at"][3])
     mask = lane(stage, 2).locator(".sv-mask")
-    mask.hover(position={"x": 150, "y": 30 + 15 * 4 + 5})
+    label, box = mask.get_by_text(re.compile("^4 ")).bounding_box(), mask.bounding_box()
+    mask.hover(position={"x": 150, "y": label["y"] + label["height"] / 2 - box["y"]})
     node = lane(stage, 2).locator('[data-lit="self"]')
     assert node.get_attribute("data-row") == "4"
 

@@ -23,6 +23,7 @@ from tests.models import (
     random_model,
     tiny,
     tiny_folder,
+    write_folder,
 )
 
 CPU = torch.device("cpu")
@@ -193,12 +194,6 @@ class TestSelfCheck:
         monkeypatch.setattr(lm, "read", broken)
         assert "no 4-D mask here" in check_tree_reading(lm)
 
-    def test_attention_biases_by_distance_are_refused(self):
-        """BLOOM has no position ids: its ALiBi distances would follow rows, not depths."""
-        config = transformers.BloomConfig(vocab_size=97, hidden_size=64, n_layer=2, n_head=4)
-        lm = PlainLM(random_model(config, attention="eager"), 64)
-        assert check_stock(lm) or check_tree_reading(lm)
-
 
 class TestLoading:
     def test_a_folder_loads_as_saved(self, tmp_path):
@@ -222,6 +217,24 @@ class TestLoading:
     def test_a_refused_config_is_refused_before_its_weights_are_read(self, tmp_path):
         transformers.MambaConfig().save_pretrained(tmp_path)
         with pytest.raises(ValueError, match="could not forget"):
+            load(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("kind", "shape"),
+        [
+            ("Bloom", {"hidden_size": 64, "n_layer": 2, "n_head": 4}),
+            ("Mpt", {"d_model": 64, "n_layers": 2, "n_heads": 4}),
+            ("Bert", {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}),
+        ],
+    )
+    def test_what_only_trying_can_tell_ends_in_a_sentence(self, tmp_path, kind, shape):
+        """ALiBi by row and no limit of positions in the config; an encoder that poses as a decoder.
+
+        The missing limit was once read as an attribute and ended in a bare AttributeError.
+        """
+        config = getattr(transformers, f"{kind}Config")(vocab_size=97, **shape)
+        write_folder(tmp_path, random_model(config, attention="eager"))
+        with pytest.raises(ValueError, match="This model|A cached pass"):
             load(tmp_path)
 
     def test_no_folder_and_no_config(self, tmp_path):

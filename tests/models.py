@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from specviz.lm.plain import PlainLM
@@ -190,16 +190,12 @@ def spm_tokenizer() -> PreTrainedTokenizerFast:
             decoders.Strip(" ", 1, 0),
         ]
     )
-    engine.post_processor = _bos_first()
+    engine.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 1)]
+    )
     return PreTrainedTokenizerFast(
         tokenizer_object=engine, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
     )
-
-
-def _bos_first() -> Any:
-    from tokenizers.processors import TemplateProcessing
-
-    return TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
 
 
 def write_folder(folder: Path, model: Any, tokenizer: Any = None) -> Path:

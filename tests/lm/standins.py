@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
 import threading
 import time
 import zipfile
@@ -195,6 +197,18 @@ class _Handler(BaseHTTPRequestHandler):
                     time.sleep(self.hub.seconds_per_chunk)
         except OSError:  # the client went away, as some tests make it do
             self.close_connection = True
+
+
+def children() -> set[int]:
+    """Process ids of our children that still run."""
+    told = subprocess.run(
+        ["ps", "-ww", "-o", "pid=,stat=,args=", "--ppid", str(os.getpid())],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    rows = [line.split(None, 2) for line in told.splitlines()]
+    return {int(pid) for pid, state, args in rows if "Z" not in state and "ps -ww" not in args}
 
 
 def write_wheel(folder: Path, payload: bytes) -> WheelSource:

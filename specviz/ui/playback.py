@@ -1,0 +1,180 @@
+"""From a session's events to what the stage receives: envelopes, live or recorded.
+
+An envelope is one JSON string holding the items of the last moment, never the whole run, so
+what is sent does not grow with the run. Live runs are read in a thread of their own, so the
+page can stop waiting at any moment; pacing happens here, drawing in the browser.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from specviz.config import Request
+from specviz.session import Session
+from specviz.trace import Failure, Progress, RunStart, SessionEvent
+from specviz.trace_io import dump_event, load_events, read_trace
+from specviz.ui import copy
+from specviz.views.stage import StageFeed
+
+BATCH_SECONDS = 0.1  # at most ten envelopes a second
+BEAT_SECONDS = 1.0  # an empty envelope at least this often: the server only notices that a
+# visitor has gone when it has something to send, and the page that the server has
+SILENCE_SECONDS = 20  # a page that hears nothing for so long takes the server for lost
+Item: TypeAlias = dict[str, Any]
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Packer:
+    """Numbers the envelopes of one run. ASCII JSON without NaN: a lone surrogate from half a
+    character would otherwise break the event stream for the rest of the visit."""
+
+    run: str
+    source: Literal["live", "recorded"]
+    label: str
+    seq: int = 0
+
+    def pack(self, items: list[Item], *, is_last: bool = False) -> str:
+        return self.pack_text(_dump(items), is_last=is_last)
+
+    def pack_text(self, items: str, *, is_last: bool = False) -> str:
+        """The same for items that are JSON already."""
+        head = {"v": 1, "run": self.run, "seq": self.seq, "source": self.source}
+        self.seq += 1
+        rest = {"label": self.label, "last": is_last}
+        return f'{_dump({**head, **rest})[:-1]},"items":{items}}}'
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+async def live(session: Session, request: Request, run: str) -> AsyncGenerator[str, None]:
+    """Envelopes of a run as it happens. Closing this closes the session's iterator."""
+    packer, feed = Packer(run, "live", copy.LIVE), StageFeed()
+    yield packer.pack([])
+    reader = _Reader(session, request, feed.feed)
+    is_over = False
+    try:
+        while not is_over:
+            items, is_over = await reader.batch()
+            yield packer.pack(items, is_last=is_over)
+            await asyncio.sleep(0 if is_over else BATCH_SECONDS)
+    finally:
+        reader.leave()
+
+
+async def traced(session: Session, request: Request) -> AsyncGenerator[str, None]:
+    """ "" while the run goes on, then its whole trace as JSON Lines. ValueError: it failed."""
+    reader = _Reader(session, request, lambda event: [event])
+    lines: list[str] = []
+    is_over = False
+    try:
+        while not is_over:
+            events, is_over = await reader.batch()
+            for event in events:
+                if isinstance(event, Failure):
+                    raise ValueError(event.message)
+                if not isinstance(event, Progress):
+                    lines.append(dump_event(event))
+            yield "".join(lines) if is_over else ""
+            await asyncio.sleep(BATCH_SECONDS)
+    finally:
+        reader.leave()
+
+
+def refusal(run: str, message: str) -> str:
+    """The one envelope of a run that never started: the sentence that says why."""
+    return Packer(run, "live", copy.LIVE).pack(StageFeed().feed(Failure(message)), is_last=True)
+
+
+class _Reader(Generic[T]):
+    """Reads a session in a thread of its own and hands what `fold` makes of each event to the
+    event loop that started it. A run can then be left at once, whatever its thread waits for."""
+
+    def __init__(
+        self, session: Session, request: Request, fold: Callable[[SessionEvent], list[T]]
+    ) -> None:
+        self._session, self._request, self._fold = session, request, fold
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[list[T] | None] = asyncio.Queue()  # None: the run is over
+        self._has_left = threading.Event()
+        threading.Thread(target=self._read, name="specviz-reader", daemon=True).start()
+
+    def leave(self) -> None:
+        """Returns at once; the session's iterator is closed when its current step ends."""
+        self._has_left.set()
+
+    async def batch(self) -> tuple[list[T], bool]:
+        """All that is there, waiting at most BEAT_SECONDS for the first; and whether it is the
+        last."""
+        try:
+            waiting = [await asyncio.wait_for(self._queue.get(), BEAT_SECONDS)]
+        except TimeoutError:
+            return [], False
+        while not self._queue.empty():
+            waiting.append(self._queue.get_nowait())
+        return [item for made in waiting for item in made or ()], waiting[-1] is None
+
+    def _read(self) -> None:
+        try:
+            self._read_all()
+        except ValueError as error:
+            self._send(self._fold(Failure(str(error))))
+        except Exception as error:  # whatever broke, the page gets a sentence and the log the rest
+            log.exception("A run ended with an internal error")
+            self._send(self._fold(Failure(copy.CRASHED.format(kind=type(error).__name__))))
+        self._send(None)
+
+    def _read_all(self) -> None:
+        events = self._session.events(self._request)
+        try:
+            for event in events:
+                if self._has_left.is_set():
+                    return
+                self._send(self._fold(event))
+        finally:
+            if isinstance(events, Generator):
+                events.close()
+
+    def _send(self, made: list[T] | None) -> None:
+        if not self._has_left.is_set():
+            with contextlib.suppress(RuntimeError):  # the server is shutting down: nobody listens
+                self._loop.call_soon_threadsafe(self._queue.put_nowait, made)
+
+
+class Recordings:
+    """Saved runs by name. Each is folded when first asked for; what is kept is text."""
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self.files = {path.name.split(".")[0]: path for path in files}
+        self._shown = cache(_shown)
+
+    def envelope(self, name: str, run: str) -> str:
+        """The run of that name as one envelope; a sentence if there is none or it is damaged."""
+        if name not in self.files:
+            return refusal(run, copy.NO_SUCH_RECORDING)
+        try:
+            label, items = self._shown(self.files[name])
+        except (OSError, ValueError) as error:
+            return refusal(run, copy.UNREADABLE.format(name=name, reason=error))
+        return Packer(run, "recorded", label).pack_text(items, is_last=True)
+
+
+def _shown(path: Path) -> tuple[str, str]:
+    """(label, items as JSON) of a trace file. OSError or ValueError if it cannot be read."""
+    feed, events = StageFeed(), tuple(load_events(read_trace(path)))
+    start = events[0]
+    assert isinstance(start, RunStart)  # load_events begins with one or refuses
+    label = copy.RECORDED.format(date=start.created[:10], machine=start.machine)
+    return label, _dump([item for event in events for item in feed.feed(event)])

@@ -1,0 +1,52 @@
+"""Gets the default target ready before anybody asks, and tells the page how far that is.
+
+It is an ordinary run of one token: what it fetches, loads and warms is exactly what the first
+visitor's run would otherwise wait for. It knows no model and no file.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from specviz.config import LaneSpec, Request
+from specviz.session import Session
+from specviz.trace import Failure, Progress
+from specviz.ui import copy
+
+log = logging.getLogger(__name__)
+
+
+class WarmUp:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._state: dict[str, object] = _state("loading", copy.MODEL_STARTING)
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="specviz-warm-up", daemon=True).start()
+
+    def state(self) -> dict[str, object]:
+        """state "loading" | "ready" | "failed", a sentence, and bytes done of total (0: unknown)."""
+        return self._state
+
+    def _run(self) -> None:
+        try:
+            self._state = self._warm()
+        except Exception as error:  # a page without a model is still useful: it replays
+            log.exception("Preparing the model failed")
+            self._state = _state("failed", copy.CRASHED.format(kind=type(error).__name__))
+
+    def _warm(self) -> dict[str, object]:
+        catalog = self._session.catalog()
+        lanes = (LaneSpec(catalog.drafters[0].name),)
+        request = Request("Hello", lanes, target=catalog.targets[0].name, max_new_tokens=1)
+        for event in self._session.events(request):
+            if isinstance(event, Failure):
+                return _state("failed", event.message)
+            if isinstance(event, Progress):
+                self._state = _state("loading", event.message, event.done, event.total)
+        return _state("ready", copy.MODEL_READY)
+
+
+def _state(state: str, message: str, done: int = 0, total: int = 0) -> dict[str, object]:
+    return {"state": state, "message": message, "done": done, "total": total}

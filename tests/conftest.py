@@ -1,0 +1,60 @@
+"""What all tests share: when a skip is not acceptable, and a Chromium to drive.
+
+`SPECVIZ_REQUIRE="browser,default_model"` names markers whose tests must run: a skip of one of
+them is then a failure. Without it, what a machine lacks is skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+
+CHROMIUM = "/usr/bin/chromium"
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def required_markers() -> set[str]:
+    return {name.strip() for name in os.environ.get("SPECVIZ_REQUIRE", "").split(",")} - {""}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    known = {line.split(":")[0].split("(")[0] for line in config.getini("markers")}
+    if unknown := required_markers() - known:
+        raise pytest.UsageError(f"SPECVIZ_REQUIRE names no marker of ours: {sorted(unknown)}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    needed = [name for name in required_markers() if item.get_closest_marker(name)]
+    if report.skipped and needed and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, and {needed[0]} is required here: {reason}"
+    return report
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A Playwright browser. Per module: its event loop must not outlive the tests that use it."""
+    if not shutil.which(CHROMIUM):
+        pytest.skip(f"there is no Chromium at {CHROMIUM}")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()

@@ -1,0 +1,201 @@
+"""Envelopes: numbered, small, complete, and never in the way of leaving a run."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.config import LaneSpec, Request
+from specviz.trace import SessionEvent
+from specviz.trace_io import dump_events, load_events
+from specviz.ui import playback
+from specviz.ui.playback import Packer, Recordings, live, traced
+from specviz.ui.warm_up import WarmUp
+from specviz.views.stage import StageFeed
+from tests.traces import HOSTILE, demo_run
+from tests.ui.sessions import SlowSession
+
+REQUEST = Request("hello", (LaneSpec("autoregressive"),))
+
+
+def envelopes_of(session: Any) -> list[dict[str, Any]]:
+    async def collect() -> list[str]:
+        return [e async for e in live(session, REQUEST, "r1")]
+
+    return [json.loads(e) for e in asyncio.run(collect())]
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = 5.0) -> bool:
+    end = time.perf_counter() + seconds
+    while not is_so() and time.perf_counter() < end:
+        time.sleep(0.01)
+    return is_so()
+
+
+def folded(events: list[SessionEvent]) -> list[dict[str, Any]]:
+    feed = StageFeed()
+    return json.loads(json.dumps([item for event in events for item in feed.feed(event)]))
+
+
+def test_a_live_run_arrives_whole_in_order_and_numbered() -> None:
+    session = SlowSession(seconds=0.002)
+    envelopes = envelopes_of(session)
+    items = [item for e in envelopes for item in e["items"]]
+    expected = folded(demo_run())
+    assert [i["kind"] for i in items] == [i["kind"] for i in expected]
+    assert [i for i in items if i["kind"] == "round"] == [
+        i for i in expected if i["kind"] == "round"
+    ]
+    assert [e["seq"] for e in envelopes] == list(range(len(envelopes)))
+    assert [e["last"] for e in envelopes] == [False] * (len(envelopes) - 1) + [True]
+    assert {(e["v"], e["run"], e["source"]) for e in envelopes} == {(1, "r1", "live")}
+
+
+def test_rounds_are_batched_to_ten_envelopes_a_second() -> None:
+    begun = time.perf_counter()
+    num_envelopes = len(envelopes_of(SlowSession(seconds=0.005)))
+    seconds = time.perf_counter() - begun
+    assert num_envelopes <= 10 * seconds + 2
+    assert num_envelopes < len(demo_run()) / 4
+
+
+def test_what_is_sent_does_not_grow_with_the_run() -> None:
+    """The whole trace so far with every update froze the browsers of other apps."""
+    envelopes = envelopes_of(SlowSession(seconds=0.005))
+    once = len(json.dumps(folded(demo_run())))
+    assert len(envelopes) > 2
+    assert sum(len(json.dumps(e)) for e in envelopes) < once + 200 * len(envelopes)
+
+
+def test_leaving_a_run_closes_the_session_within_one_step() -> None:
+    session = SlowSession(seconds=0.02)
+
+    async def leave() -> None:
+        envelopes = live(session, REQUEST, "r1")
+        async for _ in envelopes:
+            if session.num_rounds:
+                break
+        await envelopes.aclose()
+
+    asyncio.run(leave())
+    rounds = session.num_rounds
+    assert wait_until(lambda: session.num_closed == 1, seconds=0.5)
+    assert session.num_rounds <= rounds + 2
+
+
+def test_a_silent_session_does_not_silence_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server notices a closed tab only when it sends, so it must send while a step lasts."""
+    monkeypatch.setattr(playback, "BEAT_SECONDS", 0.05)
+    session = SlowSession(seconds=0.5)
+
+    async def first(count: int) -> list[str]:
+        envelopes = live(session, REQUEST, "r1")
+        found = [await anext(envelopes) for _ in range(count)]
+        await envelopes.aclose()
+        return found
+
+    begun = time.perf_counter()
+    found = [json.loads(e) for e in asyncio.run(first(3))]
+    assert time.perf_counter() - begun < 0.45
+    assert [(e["seq"], e["items"]) for e in found] == [(0, []), (1, []), (2, [])]
+    assert wait_until(lambda: session.num_closed == 1)
+
+
+def test_a_crash_keeps_what_was_there_and_shows_no_trace_of_the_stack(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    items = [
+        item
+        for e in envelopes_of(SlowSession(seconds=0, crash=RuntimeError("secret path")))
+        for item in e["items"]
+    ]
+    assert [i["kind"] for i in items[-2:]] == ["round", "failure"]
+    assert "internal error (RuntimeError)" in items[-1]["message"]
+    assert "secret path" not in json.dumps(items)
+    assert "secret path" in caplog.text
+
+
+def test_a_bad_request_found_late_is_told_as_it_stands() -> None:
+    session = SlowSession(seconds=0, crash=ValueError("The prompt is too long by 5 tokens."))
+    assert envelopes_of(session)[-1]["items"][-1] == {
+        "kind": "failure",
+        "message": "The prompt is too long by 5 tokens.",
+    }
+
+
+def test_envelopes_are_ascii_json_whatever_the_tokens_hold() -> None:
+    """A lone surrogate in the event stream once killed every later event of the visit."""
+    text = Packer("r", "live", "\u202e").pack([{"kind": "x", "texts": list(HOSTILE)}])
+    assert text.isascii()
+    assert json.loads(text)["items"][0]["texts"] == list(HOSTILE)
+    with pytest.raises(ValueError, match="JSON compliant"):
+        Packer("r", "live", "").pack([{"p": float("nan")}])
+
+
+def test_a_trace_comes_back_as_json_lines() -> None:
+    async def last() -> str:
+        return [t async for t in traced(SlowSession(seconds=0), REQUEST)][-1]
+
+    events = list(load_events(asyncio.run(last())))
+    assert [e.kind for e in events] == [e.kind for e in demo_run()]
+
+
+def test_a_failed_trace_is_refused_with_its_sentence() -> None:
+    async def drain() -> None:
+        async for _ in traced(SlowSession(failure="No room."), REQUEST):
+            pass
+
+    with pytest.raises(ValueError, match="No room"):
+        asyncio.run(drain())
+
+
+@pytest.fixture
+def trace_file(tmp_path: Path) -> Path:
+    path = tmp_path / "demo.jsonl.gz"
+    path.write_bytes(gzip.compress(dump_events(demo_run()).encode()))
+    return path
+
+
+def test_a_recorded_run_is_one_envelope_of_the_same_items(trace_file: Path) -> None:
+    recordings = Recordings([trace_file])
+    envelope = json.loads(recordings.envelope("demo", "r7"))
+    assert envelope["items"] == folded(demo_run())
+    assert envelope["label"] == "Recorded 2026-01-02 on a test bench"
+    assert (envelope["run"], envelope["seq"], envelope["source"]) == ("r7", 0, "recorded")
+    assert json.loads(recordings.envelope("demo", "r8"))["run"] == "r8"
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "", "nope", "None"])
+def test_only_offered_recordings_are_read(trace_file: Path, name: str) -> None:
+    envelope = json.loads(Recordings([trace_file]).envelope(name, "r"))
+    assert [i["kind"] for i in envelope["items"]] == ["failure"]
+
+
+def test_a_damaged_recording_is_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "cut.jsonl.gz"
+    path.write_bytes(gzip.compress(dump_events(demo_run()).encode())[:-500])
+    message = json.loads(Recordings([path]).envelope("cut", "r"))["items"][0]["message"]
+    assert message.startswith("The recorded run cut cannot be shown: cut.jsonl.gz is not a whole")
+
+
+def test_warming_up_runs_one_token_and_says_when_it_is_done() -> None:
+    session = SlowSession(seconds=0)
+    warm_up = WarmUp(session)
+    assert warm_up.state()["state"] == "loading"
+    warm_up.start()
+    assert wait_until(lambda: warm_up.state()["state"] == "ready")
+    assert session.requests[0].max_new_tokens == 1
+
+
+def test_a_model_that_cannot_be_had_is_said_with_its_reason() -> None:
+    warm_up = WarmUp(SlowSession(failure="No network and nothing in the cache."))
+    warm_up.start()
+    assert wait_until(lambda: warm_up.state()["state"] == "failed")
+    assert warm_up.state()["message"] == "No network and nothing in the cache."

@@ -50,6 +50,7 @@ const SpecVizStage = (function () {
         incoming.held.delete(incoming.nextSeq);
         incoming.nextSeq += 1;
         next.items.forEach(take);
+        if (next.last) incoming.isEnded = true;
       }
       if (incoming.held.size) {
         fail("Part " + (incoming.nextSeq + 1) + " of this run has not arrived. What is shown is "

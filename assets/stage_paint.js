@@ -466,9 +466,10 @@ const SpecVizPaint = (function () {
     const treeBox = el("div", "sv-box sv-treebox", tree.root);
     const maskBox = el("div", "sv-box sv-maskbox", mask.root);
     words.phase = el("h4");
+    words.cache = el("p", "sv-cache");
     const treePanel = el("section", "sv-panel", words.phase, treeBox, words.inspect);
     const maskPanel = el("section", "sv-panel sv-maskpanel",
-      el("h4", "", "Tree-attention mask"), maskBox);
+      el("h4", "", "Tree-attention mask"), maskBox, words.cache);
     const textPanel = el("section", "sv-panel sv-textpanel", el("h4", "", "The text so far"),
       strip.root, words.agreement);
     const root = el("article", "sv-lane", head, about,
@@ -484,6 +485,7 @@ const SpecVizPaint = (function () {
     const key = [place.index, width, lane.maxRows, lane.maxHeight, lane.maxWidth].join();
     if (view.laid === key) return;
     view.laid = key;
+    view.width = width;
     const height = lane.maxHeight * NODE.line + NODE.pad * 2 + (lane.hasBlock ? BLOCK_HEAD : 0);
     view.treeBox.style.height = Math.min(height, TREE_ROOM) + "px";
     view.maskPanel.style.flexBasis = Math.min(maskWidth(lane), width) + "px";
@@ -494,6 +496,28 @@ const SpecVizPaint = (function () {
     put(view.tree.root, "aria-label", place.round.sentence);
   }
 
+  // Brings the end of the path into a tree box too small for its tree, once the walk is told.
+  function scrollTree(view, place) {
+    const key = place.index + place.phase;
+    if (view.scrolled === key) return;
+    view.scrolled = key;
+    const { round, phase } = place;
+    const isTold = phase === "done" || phase === "commit";
+    const row = round.tree.status.lastIndexOf("accepted");
+    const [x, y] = !isTold ? [0, 0] : round.next ? [round.next.x, round.next.y]
+      : [round.tree.x[row], round.tree.y[row]];
+    const top = lineY(view.tree.box, y) + NODE.line - TREE_ROOM;
+    const left = NODE.pad + (x + 1) * view.tree.box.pitch - view.width;
+    view.treeBox.scrollTo(Math.max(left, 0), Math.max(top, 0));
+  }
+
+  function cacheWords({ round, phase }) {
+    const before = "Cache: " + round.prefix;
+    if (phase === "draft") return before + " tokens.";
+    const written = before + " + " + round.rows_written + " rows written by the pass";
+    return phase === "done" ? written + ", " + round.rows_kept + " of them kept." : written + ".";
+  }
+
   function drawLane(view, lane, time, width) {
     const place = placeOf(lane, time);
     drawCounters(view, lane, place, time);
@@ -502,6 +526,8 @@ const SpecVizPaint = (function () {
     layLane(view, lane, place, width);
     drawTree(view.tree, place);
     drawMask(view.mask, place);
+    scrollTree(view, place);
+    say(view.words.cache, cacheWords(place));
     const { round } = place;
     const parts = round.time;
     const costs = PARTS.map(([part, name]) => name.replace(" (one pass)", "") + " " +
@@ -772,7 +798,8 @@ const SpecVizPaint = (function () {
 
   function drawRunLine(page, run) {
     const start = run.start;
-    const date = start.created.slice(0, 10);
+    const day = start.created.slice(0, 10);
+    const date = run.label.includes(day) ? "" : day;
     say(page.badge, run.label || (run.source === "live" ? WORDS.liveBadge : WORDS.recorded));
     put(page.badge, "data-source", run.source);
     const quantised = start.quantisation === "none" ? "" : start.quantisation;

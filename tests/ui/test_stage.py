@@ -170,6 +170,8 @@ def test_the_end_shows_the_final_comparison(stage: Any) -> None:
         "identical to plain for 50 tokens"
     )
     assert lane(stage, 0).locator(".sv-figure dd").first.text_content() == "baseline"
+    said = "Finished: as many tokens as were asked for."
+    assert lane(stage, 2).locator(".sv-state").text_content() == said
 
 
 def test_statuses_differ_without_colour(stage: Any) -> None:
@@ -281,6 +283,35 @@ def test_a_live_run_is_followed_until_the_viewer_takes_over(chromium: Any) -> No
         assert state(page)["time"] == before
         page.get_by_role("button", name="Live").click()
         page.wait_for_function(f"stage.state().time > {before} + 0.1")
+
+
+def test_playing_with_reduced_motion_cuts_from_round_to_round(chromium: Any) -> None:
+    with stage_page(chromium, calm=True) as page:
+        send(page, ITEMS)
+        seek(page, 0)
+        page.get_by_role("button", name="Play").click()
+        seen = page.evaluate(
+            """() => new Promise((done) => {
+              const seen = new Set();
+              const timer = setInterval(() => seen.add(stage.state().time), 5);
+              setTimeout(() => { clearInterval(timer); done([...seen]); }, 2500);
+            })"""
+        )
+        assert len(seen) >= 3
+        assert set(seen) <= {0, *ENDS}
+
+
+def test_a_recording_cut_short_ends_where_its_last_envelope_ends(chromium: Any) -> None:
+    """The player waited for ever for the next round of a trace without a run_end."""
+    with stage_page(chromium) as page:
+        text = envelope(ITEMS[:20]).replace('"v": 1', '"v": 1, "last": true')
+        page.evaluate("(text) => stage.receive(text)", text)
+        seek(page, state(page)["end"] - 0.001)
+        page.select_option(".sv-speed", "1")
+        page.locator(".sv").focus()
+        page.keyboard.press(" ")
+        page.wait_for_function("!stage.state().isPlaying", timeout=5000)
+        assert state(page)["time"] == state(page)["end"]
 
 
 def test_a_new_run_replaces_the_picture_only_when_it_starts(chromium: Any) -> None:

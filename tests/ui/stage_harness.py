@@ -13,6 +13,7 @@ from typing import Any
 
 from specviz.trace import SessionEvent
 from specviz.views.stage import SCRIPTS, StageFeed
+from tests.traces import demo_run
 
 ASSETS = Path(__file__).parents[2] / "assets"
 PAGE = """<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -75,3 +76,20 @@ def seek(page: Any, seconds: float) -> None:
         "requestAnimationFrame(() => requestAnimationFrame(done)); })",
         seconds,
     )
+
+
+ITEMS = items_of(demo_run())
+ROUNDS = [item for item in ITEMS if item["kind"] == "round"]
+ENDS = sorted({item["at"][3] for item in ROUNDS})
+
+
+def lane(page: Any, number: int) -> Any:
+    return page.locator(".sv-lane").nth(number)
+
+
+def state(page: Any) -> dict[str, Any]:
+    return dict(page.evaluate("stage.state()"))
+
+
+def round_of(number: int, index: int) -> dict[str, Any]:
+    return [r for r in ROUNDS if r["lane"] == number][index]

@@ -1,0 +1,181 @@
+"""How the stage plays: opening, stepping, following a live run, runs that replace one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from specviz.trace import Progress
+from tests.ui.stage_harness import (
+    ENDS,
+    ITEMS,
+    envelope,
+    items_of,
+    lane,
+    round_of,
+    seek,
+    send,
+    stage_page,
+    state,
+)
+
+pytestmark = pytest.mark.browser
+VISIBLE = """() => {
+  const copy = document.querySelector(".sv-body").cloneNode(true);
+  copy.querySelectorAll('[display="none"], [data-look="hidden"]').forEach((n) => n.remove());
+  return copy.outerHTML;
+}"""
+
+
+@pytest.fixture
+def stage(chromium: Any) -> Iterator[Any]:
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        seek(page, 0)
+        yield page
+
+
+def test_a_recorded_run_opens_by_itself_and_waits_after_two_rounds(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        page.wait_for_function("stage.state().isPlaying")
+        page.wait_for_function("!stage.state().isPlaying", timeout=20_000)
+        assert state(page)["time"] == round_of(1, 1)["at"][3]
+        assert page.get_by_role("button", name="Play").get_attribute("data-invites") == "true"
+
+
+def test_with_reduced_motion_nothing_moves_by_itself(chromium: Any) -> None:
+    with stage_page(chromium, calm=True) as page:
+        send(page, ITEMS)
+        page.wait_for_selector(".sv-lane")
+        assert state(page) == {
+            "run": "r1",
+            "time": round_of(1, 0)["at"][3],
+            "end": ENDS[-1],
+            "isPlaying": False,
+            "isFollowing": False,
+        }
+
+
+def test_the_screen_is_a_function_of_the_playhead(stage: Any) -> None:
+    moments = [0.0, ENDS[3], ENDS[10] + 0.003, 0.2, ENDS[-1]]
+    first = []
+    for moment in moments:
+        seek(stage, moment)
+        first.append(stage.evaluate(VISIBLE))
+    for index in (4, 1, 3, 0, 2):
+        seek(stage, moments[index])
+        assert stage.evaluate(VISIBLE) == first[index]
+    assert len(set(first)) == len(first)
+
+
+def test_steps_go_by_round_ends_of_all_lanes_in_turn(stage: Any) -> None:
+    stage.locator(".sv").focus()
+    for end in ENDS[:6]:
+        stage.keyboard.press("ArrowRight")
+        assert state(stage)["time"] == end
+    stage.keyboard.press("ArrowLeft")
+    assert state(stage)["time"] == ENDS[4]
+    stage.keyboard.press("End")
+    assert state(stage)["time"] == ENDS[-1]
+    stage.keyboard.press("Home")
+    assert state(stage)["time"] == 0
+    stage.keyboard.press(" ")
+    assert state(stage)["isPlaying"]
+    stage.keyboard.press(" ")
+    assert not state(stage)["isPlaying"]
+
+
+def test_envelopes_are_taken_once_and_in_order(chromium: Any) -> None:
+    head, rounds = ITEMS[:5], ITEMS[5:]
+    with stage_page(chromium) as page:
+        send(page, head, seq=0, source="live")
+        send(page, rounds[2:4], seq=2, source="live")
+        page.wait_for_selector(".sv-error:not([hidden])")
+        assert "Part 2 of this run has not arrived" in page.get_by_role("alert").inner_text()
+        assert state(page)["end"] == 0
+        for _ in range(2):
+            send(page, rounds[:2], seq=1, source="live")
+        assert page.locator(".sv-error").is_hidden()
+        assert state(page)["end"] == max(r["at"][3] for r in rounds[:4])
+        seek(page, 9.0)
+        assert lane(page, 0).locator(".sv-token").count() == 1
+
+
+def test_a_live_run_is_followed_until_the_viewer_takes_over(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS[:40], seq=0, source="live")
+        page.wait_for_function("stage.state().time > 0.1")
+        assert state(page)["isFollowing"]
+        page.get_by_role("button", name="One round back").click()
+        before = state(page)["time"]
+        send(page, ITEMS[40:60], seq=1, source="live")
+        page.wait_for_timeout(200)
+        assert state(page)["time"] == before
+        page.get_by_role("button", name="Live").click()
+        page.wait_for_function(f"stage.state().time > {before} + 0.1")
+
+
+def test_playing_with_reduced_motion_cuts_from_round_to_round(chromium: Any) -> None:
+    with stage_page(chromium, calm=True) as page:
+        send(page, ITEMS)
+        seek(page, 0)
+        page.get_by_role("button", name="Play").click()
+        seen = page.evaluate(
+            """() => new Promise((done) => {
+              const seen = new Set();
+              const timer = setInterval(() => seen.add(stage.state().time), 5);
+              setTimeout(() => { clearInterval(timer); done([...seen]); }, 2500);
+            })"""
+        )
+        assert len(seen) >= 3
+        assert set(seen) <= {0, *ENDS}
+
+
+def test_a_recording_cut_short_ends_where_its_last_envelope_ends(chromium: Any) -> None:
+    """The player waited for ever for the next round of a trace without a run_end."""
+    with stage_page(chromium) as page:
+        text = envelope(ITEMS[:20]).replace('"v": 1', '"v": 1, "last": true')
+        page.evaluate("(text) => stage.receive(text)", text)
+        seek(page, state(page)["end"] - 0.001)
+        page.select_option(".sv-speed", "1")
+        page.locator(".sv").focus()
+        page.keyboard.press(" ")
+        page.wait_for_function("!stage.state().isPlaying", timeout=5000)
+        assert state(page)["time"] == state(page)["end"]
+
+
+def test_a_new_run_replaces_the_picture_only_when_it_starts(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS, run="old")
+        page.evaluate("stage.pending('Sent. Waiting for an answer.')")
+        assert page.get_by_role("status").inner_text() == "Sent. Waiting for an answer."
+        send(page, items_of([Progress("queued", "2 runs before yours.", 2)]), run="new")
+        assert page.locator(".sv-notice").inner_text() == "2 runs before yours."
+        seek(page, ENDS[4])
+        assert (state(page)["run"], state(page)["time"]) == ("old", ENDS[4])
+        send(page, items_of([Progress("fetch", "Fetching.", 30, 90)]), run="new", seq=1)
+        assert page.locator("progress").evaluate("(bar) => bar.value / bar.max") == 30 / 90
+        send(page, ITEMS[:7], run="new", seq=2, source="live")
+        assert state(page)["run"] == "new"
+        assert page.locator(".sv-notice").is_hidden()
+        send(page, ITEMS[7:], run="old", seq=1)
+        assert state(page)["end"] == max(r["at"][3] for r in ITEMS[5:7])
+
+
+def test_a_stopped_run_stays_playable_and_says_so(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS[:30], source="live")
+        page.evaluate("stage.interrupted('Stopped.')")
+        assert page.get_by_role("alert").inner_text() == "Stopped."
+        seek(page, ENDS[8])
+        assert lane(page, 1).locator(".sv-token").count() > 0
+        assert page.locator(".sv-live").is_hidden()
+
+
+def test_a_newer_envelope_is_refused_with_a_sentence(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        page.evaluate("(text) => stage.receive(text)", envelope([]).replace('"v": 1', '"v": 2'))
+        assert "reload" in page.get_by_role("alert").inner_text()

@@ -36,6 +36,7 @@ const SpecVizPaint = (function () {
   const CELL = { min: 6, max: 15, room: 200, label: 66, band: 42, top: 30, labelled: 11 };
   const [TREE_ROOM, MASK_ROOM] = [320, 340]; // tallest boxes; what is taller scrolls inside them
   const BLOCK_HEAD = 20; // the line that names a block of lookahead rows
+  const CHANCE = { left: 46, width: 84 }; // the two bars of a draft row's chances
   const NARROW = 520; // a race narrower than this has short labels
   const RACE = { label: 118, narrow: 84, count: 74, row: 26, bar: 18, top: 4, axis: 18 };
   const ICONS = {
@@ -381,37 +382,39 @@ const SpecVizPaint = (function () {
     if (typeof origin === "number") span.setAttribute("data-depth", origin);
     if (MARKS[origin]) span.append(icon(MARKS[origin]));
     span.setAttribute("data-token", number);
-    if (token.text.includes("↵")) span.append(el("br"));
     return span;
   }
 
   function makeStrip() {
     const inner = el("div", "sv-text");
     const root = el("div", "sv-strip", inner);
-    return { root, inner, count: 0 };
+    return { root, inner, tokens: [] };
   }
 
   function drawStrip(view, lane, place) {
     const wanted = tokensShown(place);
-    while (view.count > wanted) {
-      view.inner.lastChild.remove();
-      view.count -= 1;
+    const { tokens } = view;
+    while (tokens.length > wanted) {
+      const last = tokens.pop();
+      if (last.nextSibling) last.nextSibling.remove(); // its line break
+      last.remove();
     }
-    if (view.count < wanted) {
-      const fresh = document.createDocumentFragment();
-      while (view.count < wanted) {
-        fresh.append(makeToken(lane.tokens[view.count], view.count));
-        view.count += 1;
-      }
-      view.inner.append(fresh);
+    const fresh = document.createDocumentFragment();
+    while (tokens.length < wanted) {
+      const token = lane.tokens[tokens.length];
+      tokens.push(makeToken(token, tokens.length));
+      fresh.append(tokens[tokens.length - 1]);
+      if (token.text.includes("↵")) fresh.append(el("br"));
     }
-    const firstFresh = place ? place.round.firstToken : 0;
-    if (view.firstFresh !== firstFresh || view.lastFresh !== wanted) {
-      for (const token of view.inner.querySelectorAll(".sv-fresh")) token.classList.remove("sv-fresh");
-      for (let i = firstFresh; i < wanted; i += 1) view.inner.children[i].classList.add("sv-fresh");
-      view.firstFresh = firstFresh;
-      view.lastFresh = wanted;
-    }
+    view.inner.append(fresh);
+    markFresh(view, place ? place.round.firstToken : 0, wanted);
+  }
+
+  function markFresh(view, first, after) {
+    if (view.firstFresh === first && view.afterFresh === after) return;
+    for (const token of view.inner.querySelectorAll(".sv-fresh")) token.classList.remove("sv-fresh");
+    for (let i = first; i < after; i += 1) view.tokens[i].classList.add("sv-fresh");
+    Object.assign(view, { firstFresh: first, afterFresh: after });
   }
 
   // ---- A lane ------------------------------------------------------------------------------
@@ -457,7 +460,7 @@ const SpecVizPaint = (function () {
     bars.round.track.append(bars.round.head);
     const words = {
       sentence: el("p", "sv-sentence"), why: el("p", "sv-why"), agreement: el("p", "sv-agreement"),
-      state: el("span", "sv-state"), inspect: el("p", "sv-inspect", WORDS.hint),
+      state: el("span", "sv-state"), inspect: el("p", "", WORDS.hint),
     };
     const title = el("h3", "sv-title", info.title);
     const head = el("header", "sv-lanehead", title, words.state);
@@ -466,8 +469,10 @@ const SpecVizPaint = (function () {
     const treeBox = el("div", "sv-box sv-treebox", tree.root);
     const maskBox = el("div", "sv-box sv-maskbox", mask.root);
     words.phase = el("h4");
+    const chances = makeChances();
+    const inspector = el("div", "sv-inspect", chances.root, words.inspect);
     words.cache = el("p", "sv-cache");
-    const treePanel = el("section", "sv-panel", words.phase, treeBox, words.inspect);
+    const treePanel = el("section", "sv-panel", words.phase, treeBox, inspector);
     const maskPanel = el("section", "sv-panel sv-maskpanel",
       el("h4", "", "Tree-attention mask"), maskBox, words.cache);
     const textPanel = el("section", "sv-panel sv-textpanel", el("h4", "", "The text so far"),
@@ -477,7 +482,7 @@ const SpecVizPaint = (function () {
       words.why, bars.run.root, words.sentence, bars.round.root, treePanel,
       el("div", "sv-pair", maskPanel, textPanel));
     root.setAttribute("aria-label", info.title);
-    return { root, tree, mask, strip, figures, bars, words, treeBox, maskBox, maskPanel,
+    return { root, tree, mask, strip, figures, bars, words, chances, inspector, treeBox, maskBox, maskPanel,
       laid: "", lit: "" };
   }
 
@@ -674,11 +679,36 @@ const SpecVizPaint = (function () {
 
   // ---- One selection, all views ------------------------------------------------------------
 
+  // Two bars for a draft row: how likely the drafter and the target thought it, and the draw.
+  function makeChances() {
+    const line = (y, name, part) => {
+      const bar = svg("rect", { class: "sv-part sv-" + part, x: CHANCE.left, y: y + 2, height: 9 });
+      const text = svg("text", { class: "sv-small", x: CHANCE.left - 6, y: y + 10, "text-anchor": "end" });
+      say(text, name);
+      return { bar, parts: [svg("rect", { class: "sv-band", x: CHANCE.left, y: y + 2, height: 9,
+        width: CHANCE.width }), bar, text] };
+    };
+    const [draft, target] = [line(0, "draft", "draft"), line(15, "target", "verify")];
+    const root = svg("svg", { width: CHANCE.left + CHANCE.width + 2, height: 30, class: "sv-chances",
+      "aria-hidden": "true" }, ...draft.parts, ...target.parts);
+    return { root, draft: draft.bar, target: target.bar };
+  }
+
+  function drawChances(view, place, row) {
+    const isOn = row > 0 && place.round.tree.status[row] !== "lookahead";
+    put(view.root, "display", isOn ? "inline" : "none");
+    if (!isOn) return;
+    const { draft_prob: drafted, target_prob: wanted } = place.round.tree;
+    const isTold = place.phase === "done" || place.phase === "commit";
+    put(view.draft, "width", (drafted[row] * CHANCE.width).toFixed(1));
+    put(view.target, "width", ((isTold && wanted[row]) || 0) * CHANCE.width);
+  }
+
   // What the docked line says of a row: what was drafted, what the target thought, what followed.
   function inspectWords(place, row) {
     const tree = place.round.tree;
     const name = "Row " + row + ", depth " + tree.depth[row] + ": “" + tree.text[row] + "”";
-    const reads = " " + readsWords(place.round, row);
+    const reads = " " + readsWords(place.round, row) + oddsWords(place, row);
     if (row === 0) return name + ". The root: the last token so far, not yet in the cache." + reads;
     if (tree.status[row] === "lookahead") return name + ". Read for the drafter's own use." + reads;
     const drafted = name + ". Drafted with probability " + number(tree.draft_prob[row], 3);
@@ -689,6 +719,14 @@ const SpecVizPaint = (function () {
     const draw = trial.draw === null ? "" : ", draw " + number(trial.draw, 3) +
       (trial.is_accepted ? " below" : " not below") + " threshold " + number(trial.threshold, 3);
     return drafted + "; the target gives " + number(tree.target_prob[row], 3) + draw + ": " + verdict + "." + reads;
+  }
+
+  // What the target would have said next, where the walk asked it.
+  function oddsWords(place, row) {
+    const odds = place.round.tree.odds[row];
+    if (!odds || place.phase === "draft" || place.phase === "verify") return "";
+    const best = odds.map(([text, chance]) => "“" + text + "” " + number(chance, 3));
+    return " After it the target gives " + best.join(", ") + ".";
   }
 
   function readsWords(round, row) {
@@ -708,7 +746,8 @@ const SpecVizPaint = (function () {
     });
     lightMask(view.mask, place.round, row);
     say(view.words.inspect, row === null ? WORDS.hint : inspectWords(place, row));
-    put(view.words.inspect, "data-on", row !== null);
+    put(view.inspector, "data-on", row !== null);
+    drawChances(view.chances, place, row);
   }
 
   // ---- The frame of the page ---------------------------------------------------------------

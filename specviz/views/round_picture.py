@@ -10,6 +10,7 @@ from specviz.views.tokens import glyphs
 from specviz.views.tree_layout import TreeLayout, tree_layout
 
 SIGNIFICANT_DIGITS = 7
+NUM_ODDS = 3  # the likeliest next tokens that travel, for each row the walk came to
 
 
 def short(value: float | None) -> float | None:
@@ -72,6 +73,10 @@ def _tree(round_: RoundTrace, layout: TreeLayout) -> dict[str, Any]:
         "sees": visible_rows(round_.tree),
         "draft_prob": [short(p) for p in round_.draft_probs],
         "target_prob": [short(p) for p in round_.verdict.target_probs],
+        "odds": {
+            str(o.row): [[glyphs(t.text), short(t.target_prob)] for t in o.odds[:NUM_ODDS]]
+            for o in round_.odds
+        },
         "trials": {
             str(t.row): {
                 "threshold": short(t.threshold),

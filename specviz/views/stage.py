@@ -39,7 +39,8 @@ Items, told apart by "kind" (times in seconds on the lane's own clock, prefill e
 
     tree      width, height, lookahead_y (first line of the lookahead block, null without),
               x, y, depth, parent, text, status, sees (rows that each row may attend to),
-              draft_prob, target_prob, trials {row: {threshold, draw, is_accepted}}
+              draft_prob, target_prob, trials {row: {threshold, draw, is_accepted}},
+              odds {row: [[text, target_prob], ...]} of the rows that the walk came to
     next      the target's own token: text, kind "bonus" | "recovered" | "plain", x, y, parent
     new       text and origin of each committed token; an origin is a depth (drafted) or a kind
     total     num_tokens, num_rounds, tau, tokens_per_second, num_drafted, num_accepted,

@@ -162,6 +162,26 @@ def test_the_tree_can_be_walked_with_the_keyboard(stage: Any) -> None:
     assert lane(stage, 2).locator('[data-lit="self"]').get_attribute("data-row") == "2"
 
 
+def test_a_row_shows_its_chances_and_what_the_target_would_say_next(stage: Any) -> None:
+    seek(stage, round_of(1, 0)["at"][3])
+    box = lane(stage, 1)
+    box.locator('[data-row="3"]').hover()
+    said = "the target gives 1.000, draw 0.500 below threshold 1.000: accepted."
+    assert said in str(box.locator(".sv-inspect").text_content())
+    assert "After it the target gives “'s” 1.000" in str(box.locator(".sv-inspect").text_content())
+    widths = box.locator(".sv-chances .sv-part").evaluate_all(
+        "(b) => b.map((r) => +r.getAttribute('width'))"
+    )
+    assert widths == [42, 84]
+
+
+def test_a_line_end_in_the_text_starts_a_line_and_goes_with_its_token(stage: Any) -> None:
+    seek(stage, ENDS[-1])
+    assert lane(stage, 1).locator(".sv-text br").count() == 1
+    seek(stage, ENDS[4])
+    assert lane(stage, 1).locator(".sv-text br").count() == 0
+
+
 def test_a_click_on_a_token_goes_to_its_round(stage: Any) -> None:
     seek(stage, ENDS[-1])
     lane(stage, 1).locator(".sv-token").nth(5).click()

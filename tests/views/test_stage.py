@@ -117,6 +117,7 @@ def test_the_items_of_a_hand_computed_round() -> None:
         "text": ["Reading", "␣a", "␣model"],
         "origin": [1, 2, "bonus"],
     }
+    assert item["tree"]["odds"]["3"] == [["␣a", 1.0], ["␣model", 0.0]]
     assert item["prefix"] == 212
     assert (item["num_drafted"], item["num_accepted"]) == (5, 2)
     assert item["tree"]["trials"]["1"]["is_accepted"] is False

@@ -1,18 +1,33 @@
 """The seam between the engine and everything that watches it.
 
 A session turns a request into a stream of events. LiveSession runs the engine (torch is
-imported inside the call); ReplaySession reads a saved trace and needs no torch. Closing the
+imported inside a call); ReplaySession reads a saved trace and needs no torch. Closing the
 iterator stops the run within one round.
 """
 
 from __future__ import annotations
 
+import gzip
+import logging
+import queue
+import threading
 from collections.abc import Iterator
-from typing import Protocol
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Protocol
 
-from specviz.config import Catalog, Request
-from specviz.trace import SessionEvent
-from specviz.trace_io import load_events
+from specviz.config import Catalog, LaneSpec, Request, checked
+from specviz.presets import TARGETS, local_target
+from specviz.trace import Failure, Progress, SessionEvent, TraceEvent
+from specviz.trace_io import dump_event, load_events
+
+if TYPE_CHECKING:
+    from specviz.engine import Engine
+
+log = logging.getLogger(__name__)
+WAIT_SECONDS = 0.25  # how often a run that cannot start yet looks up; a close is noticed then
 
 
 class Session(Protocol):
@@ -35,3 +50,167 @@ class ReplaySession:
     def events(self, request: Request | None = None) -> Iterator[SessionEvent]:
         del request  # the trace already holds one
         return iter(self._events)
+
+
+class Recorder:
+    """Writes trace events to a JSON Lines file as they pass, gzipped if the name ends in .gz."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def recorded(self, events: Iterator[SessionEvent]) -> Iterator[SessionEvent]:
+        """The same events. The file is whole up to the last one even if the run breaks off."""
+        with self._open() as stream:
+            for event in events:
+                if not isinstance(event, Progress | Failure):
+                    stream.write(dump_event(event))
+                yield event
+
+    def _open(self) -> IO[str]:
+        if self.path.suffix == ".gz":
+            return gzip.open(self.path, "wt", encoding="utf-8")
+        return self.path.open("w", encoding="utf-8")
+
+
+@dataclass(eq=False, slots=True)
+class _Ticket:
+    """One run's place in line, and the way its events travel from the engine's thread."""
+
+    request: Request
+    events: queue.SimpleQueue[SessionEvent | None] = field(default_factory=queue.SimpleQueue)
+    is_cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+class LiveSession:
+    """Runs requests on the engine, one at a time, first come first served.
+
+    The engine lives in one thread of its own: its kernels then keep one team of worker threads,
+    however many server threads watch, and the page never runs on the lane's clock.
+    """
+
+    def __init__(self, target: Path | None = None, draft: Path | None = None) -> None:
+        own = () if target is None else (local_target(str(target)),)
+        self._targets = (*own, *TARGETS)
+        self._draft = draft
+        self._engine: Engine | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
+        self._line: list[_Ticket] = []
+        self._lock = threading.Lock()
+        self._latest: Progress | None = None  # of whoever is being served, for those who wait
+
+    def catalog(self) -> Catalog:
+        from specviz.drafters import DRAFTERS, drafter_info
+
+        return Catalog(self._targets, tuple(map(drafter_info, DRAFTERS)))
+
+    def preload(self) -> None:
+        """Start fetching and loading the first target; whoever runs meanwhile sees the progress."""
+        ticket = _Ticket(Request("-", (LaneSpec("autoregressive"),), target=self._targets[0].name))
+        self._enter(ticket, only_prepare=True)
+
+    def events(self, request: Request) -> Iterator[SessionEvent]:
+        try:
+            request = checked(request, self.catalog())
+        except ValueError as error:
+            yield Failure(str(error))
+            return
+        ticket = _Ticket(request)
+        self._enter(ticket, only_prepare=False)
+        try:
+            while True:
+                try:
+                    event = ticket.events.get(timeout=WAIT_SECONDS)
+                except queue.Empty:
+                    if (waiting := self._waiting(ticket)) is not None:
+                        yield waiting
+                    continue
+                if event is None:
+                    return
+                yield event
+        finally:
+            ticket.is_cancelled.set()
+            self._leave(ticket)
+
+    def cancel(self) -> None:
+        """End the run in progress within one round; its lanes end as cancelled."""
+        with self._lock:
+            if self._line:
+                self._line[0].is_cancelled.set()
+
+    def close(self) -> None:
+        """End all runs and give the engine's thread back."""
+        with self._lock:
+            for ticket in self._line:
+                ticket.is_cancelled.set()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _enter(self, ticket: _Ticket, *, only_prepare: bool) -> None:
+        with self._lock:
+            self._line.append(ticket)
+        self._thread.submit(self._serve, ticket, only_prepare)
+
+    def _leave(self, ticket: _Ticket) -> None:
+        with self._lock, suppress(ValueError):
+            self._line.remove(ticket)
+
+    def _waiting(self, ticket: _Ticket) -> Progress | None:
+        with self._lock:
+            place = self._line.index(ticket) if ticket in self._line else 0
+        if place == 0:
+            return None
+        if self._latest is not None and place == 1:
+            return self._latest  # what is ahead is only loading what this run needs too
+        runs = "1 run is" if place == 1 else f"{place} runs are"
+        return Progress("queued", f"{runs} ahead of yours on this device.", done=place)
+
+    def _serve(self, ticket: _Ticket, only_prepare: bool) -> None:
+        """In the engine's thread: one run from start to end, whatever happens to it."""
+        try:
+            if not ticket.is_cancelled.is_set():
+                self._pass_on(ticket, only_prepare)
+        except Exception as error:  # noqa: BLE001 - the one place where a run's errors end
+            ticket.events.put(Failure(_sentence(error)))
+        finally:
+            self._latest = None
+            ticket.events.put(None)
+            self._leave(ticket)
+
+    def _pass_on(self, ticket: _Ticket, only_prepare: bool) -> None:
+        engine = self._engine_here()
+        if only_prepare:
+            for progress in engine.prepare(ticket.request):
+                self._latest = progress
+            return
+        for event in engine.run(ticket.request, ticket.is_cancelled.is_set):
+            self._latest = event if isinstance(event, Progress) else None
+            ticket.events.put(event)
+
+    def _engine_here(self) -> Engine:
+        if self._engine is None:
+            from specviz.engine import Engine
+
+            self._engine = Engine(self._targets, self._draft)
+        return self._engine
+
+
+def _sentence(error: Exception) -> str:
+    """ValueError and the weights' own errors speak for themselves; anything else is our fault."""
+    from specviz.lm.weights import WeightsUnavailable
+
+    if isinstance(error, ValueError | WeightsUnavailable):
+        return str(error)
+    from specviz.engine.arena import failure_sentence
+
+    log.error("a run failed", exc_info=error)
+    return failure_sentence(error)
+
+
+def drain(events: Iterator[SessionEvent]) -> list[TraceEvent]:
+    """The trace events of a run, without its progress. ValueError: the run failed."""
+    found: list[TraceEvent] = []
+    for event in events:
+        if isinstance(event, Failure):
+            raise ValueError(event.message)
+        if not isinstance(event, Progress):
+            found.append(event)
+    return found

@@ -57,7 +57,7 @@ class Outcome:
     verdict: Verdict
     new_tokens: tuple[int, ...]  # committed this round, cut exactly at a stop
     features: Tensor | None  # (A + 1, F) of the root and the accepted rows
-    target_argmax: tuple[int, ...]  # (N,) the target's favourite after each row, lowest id on ties
+    logits: Tensor  # (N, V) the target's, for drafters that learn from its favourites
 
 
 class Drafter(Protocol):
@@ -98,6 +98,7 @@ class TargetKit:
     embed: Callable[[Tensor], Tensor]
     head: Callable[[Tensor], Tensor]
     copy: Callable[[CopySpec], LanguageModel]  # ValueError says why it cannot be made here
+    has_quantised_copy: bool
     draft_lm: Callable[
         [], LanguageModel | None
     ]  # the owner's own draft checkpoint, if one was given

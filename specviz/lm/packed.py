@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specviz.lm.attention import additive_mask, causal_rows, visible_rows
-from specviz.lm.base import FeatureTap, LMOutput
+from specviz.lm.base import FeatureTap, KVCache, LMOutput
 from specviz.lm.linear import Linear
 from specviz.lm.packed_cache import PackedCache
 from specviz.tree import DraftTree
@@ -141,7 +141,7 @@ class PackedLM:
 
     @torch.inference_mode()
     def prefill(
-        self, tokens: Sequence[int], cache: PackedCache, taps: Sequence[FeatureTap] = ()
+        self, tokens: Sequence[int], cache: KVCache, taps: Sequence[FeatureTap] = ()
     ) -> Tensor | None:
         features = []
         for start in range(0, len(tokens), PREFILL_CHUNK):
@@ -154,9 +154,7 @@ class PackedLM:
         return torch.cat(features) if taps and features else None
 
     @torch.inference_mode()
-    def read(
-        self, tree: DraftTree, cache: PackedCache, taps: Sequence[FeatureTap] = ()
-    ) -> LMOutput:
+    def read(self, tree: DraftTree, cache: KVCache, taps: Sequence[FeatureTap] = ()) -> LMOutput:
         num_rows = len(tree)
         seen = causal_rows(num_rows) if tree.is_chain else visible_rows(tree)
         mask = self._mask(seen, cache.length)
@@ -182,10 +180,11 @@ class PackedLM:
         tokens: Sequence[int],
         depths: Tensor,
         mask: Tensor,
-        cache: PackedCache,
+        cache: KVCache,
         taps: Sequence[FeatureTap],
     ) -> tuple[Tensor, Tensor]:
         """(n, H) after the final norm, and the (n, F) tapped features ((n, 0) without taps)."""
+        assert isinstance(cache, PackedCache), "a model reads into a cache it made itself"
         weights = self.weights
         factors = weights.rotation.at(depths + cache.length)
         hidden = weights.embedding[torch.tensor(tokens)]

@@ -131,20 +131,25 @@ class HeadScaling:
 
 
 def load_plain(
-    folder: Path, *, dtype: torch.dtype, device: torch.device, context: int | None = None
+    folder: Path,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    context: int | None = None,
+    num_layers: int | None = None,
 ) -> PlainLM:
     """The checkpoint in `folder` on the plain path, checked on a small tree.
 
     Only local safetensors files are read; no code of the folder is run. `context`: tokens, prompt
-    and answer together (None: as many as the model was made for, at most 4096). ValueError says in
-    one sentence why a folder cannot be used.
+    and answer together (None: as many as the model was made for, at most 4096). `num_layers`: only
+    the first so many. ValueError says in one sentence why a folder cannot be used.
     """
     config = _config_of(folder)
     context = default_context(config) if context is None else context
     reason = refusal(config, context)
     if reason is not None:
         raise ValueError(reason)
-    lm = PlainLM(_weights_of(folder, dtype).to(device), context)
+    lm = PlainLM(_weights_of(folder, dtype, num_layers).to(device), context)
     reason = check_stock(lm) or check_head(lm) or check_tree_reading(lm)
     if reason is not None:
         raise ValueError(reason)
@@ -162,7 +167,8 @@ def _config_of(folder: Path) -> Any:
         raise ValueError(f"config.json in {folder} cannot be read: {_first_line(error)}") from error
 
 
-def _weights_of(folder: Path, dtype: torch.dtype) -> Any:
+def _weights_of(folder: Path, dtype: torch.dtype, num_layers: int | None) -> Any:
+    shorter = {} if num_layers is None else {"num_hidden_layers": num_layers}
     if not any(folder.glob("*.safetensors")):
         raise ValueError(
             f"{folder} holds no .safetensors file; other weight formats can run code when they are "
@@ -176,6 +182,7 @@ def _weights_of(folder: Path, dtype: torch.dtype) -> Any:
             use_safetensors=True,
             trust_remote_code=False,
             output_loading_info=True,
+            **shorter,
         )
     except (OSError, SafetensorError, RuntimeError, ValueError) as error:
         raise ValueError(

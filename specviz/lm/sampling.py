@@ -117,6 +117,12 @@ def make_chance(rule: str, seed: int) -> Chance:
     return CoupledChance(seed) if rule == "coupled" else FreeChance(seed)
 
 
+def favourites(logits: Tensor) -> list[int]:
+    """The likeliest token of each row of (N, V) `logits`; among equals the lowest id."""
+    best: list[int] = logits.float().argmax(-1).tolist()
+    return best
+
+
 def top_tokens(values: Tensor, count: int) -> list[int]:
     """The `count` largest of (V,) `values`, best first; among equals the lowest id first."""
     edge = values.topk(min(count, len(values))).values[-1]

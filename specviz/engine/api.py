@@ -1,0 +1,189 @@
+"""A request in, trace events out. Builds the parts of a run and lets the lanes race."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specviz.config import LaneSpec, Request, TargetSpec
+from specviz.drafters import drafter_class
+from specviz.drafters.base import Drafter
+from specviz.engine.arena import race
+from specviz.engine.lane import Lane, LaneParts
+from specviz.engine.stopping import StopRule
+from specviz.engine.store import ModelStore, ReadyTarget
+from specviz.lm.base import FeatureTap, KVCache
+from specviz.lm.device import Stopwatch, describe_machine, library_versions
+from specviz.lm.sampling import Sampler, make_chance
+from specviz.lm.text import encode_prompt
+from specviz.trace import LaneStart, LaneTarget, Progress, RunEnd, RunStart, SessionEvent
+
+MAX_ROWS = 512  # rows of one pass that a cache has room for behind the text
+
+
+class Engine:
+    """Runs one request at a time on one device. Not thread-safe: the session owns its thread."""
+
+    def __init__(self, targets: Sequence[TargetSpec], draft_folder: Path | None = None) -> None:
+        self.targets = {spec.name: spec for spec in targets}
+        self.store = ModelStore(draft_folder)
+
+    def prepare(self, request: Request) -> Iterator[Progress]:
+        """Fetch and load what `request` needs, with progress."""
+        yield from self.store.get(self.targets[request.target], request.precision)
+
+    def run(
+        self, request: Request, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[SessionEvent]:
+        """Progress, then the trace. ValueError, WeightsUnavailable: why the run cannot start."""
+        target = yield from self.store.get(self.targets[request.target], request.precision)
+        watch = Stopwatch(self.store.device)
+        yield Progress("load", "Reading the prompt.")
+        run = _Run(request, target)
+        yield run.started()
+        for lane in run.lanes:
+            yield run.lane_started(lane)
+        yield from race(run.lanes, is_cancelled)
+        yield RunEnd(watch.lap())
+
+
+class _Run:
+    """What belongs to one run alone: tokens, caches, drafters. It dies with the run."""
+
+    def __init__(self, request: Request, target: ReadyTarget) -> None:
+        self.request, self.target = request, target
+        self.tokens = encode_prompt(target.loaded.tokenizer, request.prompt, request.is_chat)
+        _check_length(self.tokens, target)
+        kit = target.kit()
+        classes = [drafter_class(spec.drafter) for spec in request.lanes]
+        self.drafters: list[Drafter] = [
+            cls(cls.Config(**dict(spec.knobs)), kit)
+            for cls, spec in zip(classes, request.lanes, strict=True)
+        ]
+        self.names = lane_names(request.lanes)
+        cache, features = self._prefill()
+        self.lanes = [
+            self._lane(index, drafter, cache.clone(), features)
+            for index, drafter in enumerate(self.drafters)
+        ]
+
+    def _prefill(self) -> tuple[KVCache, dict[FeatureTap, Tensor]]:
+        """One read of the prompt for all lanes: its cache, and every tap's features."""
+        lm = self.target.loaded.lm
+        room = min(len(self.tokens) + self.request.max_new_tokens, lm.max_context)
+        cache = lm.new_cache(room + MAX_ROWS)
+        taps = list(dict.fromkeys(tap for drafter in self.drafters for tap in drafter.taps))
+        watch = Stopwatch(lm.device)
+        features = lm.prefill(self.tokens[:-1], cache, taps)
+        self.prefill_seconds = watch.lap()
+        if features is None:
+            return cache, {}
+        return cache, dict(zip(taps, features.chunk(len(taps), dim=-1), strict=True))
+
+    def _lane(
+        self, index: int, drafter: Drafter, cache: KVCache, features: dict[FeatureTap, Tensor]
+    ) -> Lane:
+        request, loaded = self.request, self.target.loaded
+        own = [features[tap] for tap in drafter.taps]
+        parts = LaneParts(
+            target=loaded.lm,
+            text=loaded.text,
+            drafter=drafter,
+            cache=cache,
+            features=torch.cat(own, dim=-1) if own else None,
+            sampler=Sampler(request.sampling, loaded.text.num_known_tokens),
+            chance=make_chance(request.verification, request.seed),
+            rule=request.verification,
+            stop=StopRule(
+                loaded.text,
+                eos=loaded.eos,
+                stop_strings=request.stop_strings,
+                budget=request.max_new_tokens,
+                room=loaded.lm.max_context - len(self.tokens),
+            ),
+        )
+        return Lane(index, self.tokens, parts)
+
+    def started(self) -> RunStart:
+        loaded, lm = self.target.loaded, self.target.loaded.lm
+        facts = LaneTarget(
+            name=self.target.spec.title,
+            source=self.target.source,
+            architecture=loaded.architecture,
+            num_parameters=lm.num_parameters,
+            num_layers=lm.num_layers,
+            vocab_size=lm.vocab_size,
+            device=str(lm.device),
+            dtype=str(lm.dtype).removeprefix("torch."),
+            quantisation="none",
+            path=lm.path,
+        )
+        return RunStart(
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            request=self.request,
+            target=facts,
+            prompt_tokens=tuple(self.tokens),
+            prompt_texts=tuple(map(loaded.text.piece, self.tokens)),
+            prefill_seconds=self.prefill_seconds,
+            machine=describe_machine(lm.device),
+            versions=library_versions(),
+            commit=_commit(),
+        )
+
+    def lane_started(self, lane: Lane) -> LaneStart:
+        spec, drafter = self.request.lanes[lane.index], self.drafters[lane.index]
+        config: Any = drafter.Config(**dict(spec.knobs))
+        return LaneStart(
+            lane=lane.index,
+            name=self.names[lane.index],
+            drafter=spec.drafter,
+            title=drafter.title,
+            description=drafter.description,
+            knobs={name: getattr(config, name) for name in config.__slots__},
+            exactness=drafter.exactness,
+            verification=self.request.verification,
+            sampling=self.request.sampling,
+            drafter_prefill_seconds=lane.start(),
+        )
+
+
+def lane_names(specs: Sequence[LaneSpec]) -> list[str]:
+    """Drafter names, with the changed knobs where one drafter runs in several lanes."""
+    drafters = [spec.drafter for spec in specs]
+    names = []
+    for spec in specs:
+        changed = ", ".join(f"{name}={value}" for name, value in spec.knobs)
+        is_shared = drafters.count(spec.drafter) > 1 and changed
+        names.append(f"{spec.drafter} ({changed})" if is_shared else spec.drafter)
+    return names
+
+
+def _check_length(tokens: Sequence[int], target: ReadyTarget) -> None:
+    limit = target.loaded.lm.max_context
+    if len(tokens) >= limit:
+        raise ValueError(
+            f"The prompt has {len(tokens):,} tokens and {target.spec.title} holds {limit:,}, prompt "
+            "and answer together. Shorten the prompt."
+        )
+
+
+def _commit() -> str:
+    """The commit this code runs from, or "" outside a git checkout."""
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return found.stdout.strip()

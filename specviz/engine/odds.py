@@ -1,0 +1,81 @@
+"""What the trace tells of each row: the target's own numbers, and the likeliest tokens.
+
+Computed after the lane's clock has stopped: watching a round is not part of its cost.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specviz.drafters.base import Proposal
+from specviz.engine.verify import RowProbs, Walk
+from specviz.lm.sampling import top_tokens
+from specviz.lm.text import TokenText
+from specviz.trace import RowOdds, TokenOdds
+from specviz.tree import DraftTree
+
+NUM_TARGET_ODDS = 5
+NUM_DRAFT_ODDS = 3
+
+
+def softmax_probs(tree: DraftTree, logits: Tensor) -> tuple[float | None, ...]:
+    """(N,) softmax(logits of the parent)[token] for each draft row, before any sampling setting."""
+    count = tree.num_draft_tokens
+    if count == 0:
+        return (None,) * len(tree)
+    parents = torch.tensor(tree.parents[1 : count + 1], device=logits.device)
+    tokens = torch.tensor(tree.tokens[1 : count + 1], device=logits.device)
+    rows = sorted(set(tree.parents[1 : count + 1]))
+    mass = torch.full((len(tree),), torch.inf, device=logits.device)
+    mass[rows] = logits[rows].float().logsumexp(-1)
+    values = (logits[parents, tokens].float() - mass[parents]).exp().tolist()
+    return (None, *values, *(None,) * tree.num_lookahead_rows)
+
+
+def row_odds(
+    proposal: Proposal, walk: Walk, logits: Tensor, probs: RowProbs, text: TokenText
+) -> tuple[RowOdds, ...]:
+    """The likeliest tokens of target and draft at each row the walk visited."""
+    visited = (0, *walk.verdict.accepted_rows)
+    return tuple(
+        RowOdds(row, _odds_at(row, proposal, logits[row], probs(row), residual, text))
+        for row, residual in zip(visited, _residuals(walk, len(visited)), strict=True)
+    )
+
+
+def _residuals(walk: Walk, num_visited: int) -> list[Tensor | None]:
+    """Only the last row's token was drawn from a residual, and only if its children were refused."""
+    last = walk.last_residual if walk.verdict.next_token_kind == "recovered" else None
+    return [*[None] * (num_visited - 1), last]
+
+
+def _odds_at(
+    row: int,
+    proposal: Proposal,
+    logits: Tensor,
+    probs: Tensor,
+    residual: Tensor | None,
+    text: TokenText,
+) -> tuple[TokenOdds, ...]:
+    scores = logits.float().cpu()
+    tokens = top_tokens(scores, NUM_TARGET_ODDS)
+    drafted = None if proposal.child_probs is None else proposal.child_probs[row]
+    children = [proposal.tree.tokens[child] for child in proposal.tree.children(row)]
+    tokens += [token for token in children[:NUM_DRAFT_ODDS] if token not in tokens]
+    if drafted is not None and children:
+        likely = top_tokens(drafted, NUM_DRAFT_ODDS)
+        tokens += [token for token in likely if token not in tokens and float(drafted[token]) > 0]
+    mass = float(scores.logsumexp(0))
+    return tuple(
+        TokenOdds(
+            token=token,
+            text=text.piece(token),
+            softmax_prob=float((scores[token] - mass).exp()),
+            logit=float(scores[token]),
+            target_prob=float(probs[token]),
+            draft_prob=None if drafted is None or not children else float(drafted[token]),
+            residual_prob=None if residual is None else float(residual[token]),
+        )
+        for token in tokens
+    )

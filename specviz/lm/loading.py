@@ -1,0 +1,105 @@
+"""A checkpoint folder to a language model: which forward pass reads it, chosen once, with a reason.
+
+Precision "float32" is the exact reference: plain path, one rounding less than anything else.
+Precision "bfloat16" and "auto" take the packed pass where it exists, else the plain path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+from specviz.config import Precision
+from specviz.lm import packed_loading
+from specviz.lm.base import LanguageModel
+from specviz.lm.int4 import Int4Linear, why_not_int4
+from specviz.lm.plain import load_plain
+from specviz.lm.support import check_tree_reading, default_context, refusal
+from specviz.lm.text import TokenText, eos_ids
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLM:
+    """A model with what its tokenizer and generation config say."""
+
+    lm: LanguageModel
+    tokenizer: Any
+    text: TokenText
+    eos: frozenset[int]
+    architecture: str
+    folder: Path
+
+
+def load_target(folder: Path, precision: Precision, device: torch.device) -> LoadedLM:
+    """The model in `folder`, ready to verify. ValueError says why it cannot."""
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return LoadedLM(
+        lm=_load_lm(folder, config, precision, device),
+        tokenizer=tokenizer,
+        text=TokenText(tokenizer),
+        eos=eos_ids(tokenizer, _generation_config(folder)),
+        architecture=(config.architectures or [config.model_type])[0],
+        folder=folder,
+    )
+
+
+def load_copy(target: LoadedLM, num_layers: int | None) -> LanguageModel:
+    """A cheaper copy of `target` to draft with: its first layers, or all of them in 4 bits (None)."""
+    config = AutoConfig.from_pretrained(target.folder, local_files_only=True)
+    if num_layers is None:
+        if (reason := why_not_copied_in_int4(target)) is not None:
+            raise ValueError(f"A 4-bit copy cannot be made here: {reason}. Choose another draft.")
+        return packed_loading.load_packed(
+            target.folder, context=target.lm.max_context, make=Int4Linear
+        )
+    if target.lm.device.type == "cpu" and packed_loading.why_not(config) is None:
+        return packed_loading.load_packed(
+            target.folder, context=target.lm.max_context, num_layers=num_layers
+        )
+    return load_plain(
+        target.folder,
+        dtype=target.lm.dtype,
+        device=target.lm.device,
+        context=target.lm.max_context,
+        num_layers=num_layers,
+    )
+
+
+def why_not_copied_in_int4(target: LoadedLM) -> str | None:
+    """None if the target can be copied in 4 bits on this machine; otherwise the reason."""
+    if target.lm.device.type != "cpu":
+        return "4-bit copies are made on the CPU only"
+    config = AutoConfig.from_pretrained(target.folder, local_files_only=True)
+    return packed_loading.why_not(config) or why_not_int4()
+
+
+def _load_lm(
+    folder: Path, config: Any, precision: Precision, device: torch.device
+) -> LanguageModel:
+    context = default_context(config)
+    if (reason := refusal(config, context)) is not None:
+        raise ValueError(reason)
+    if precision == "float32":
+        return load_plain(folder, dtype=torch.float32, device=device, context=context)
+    if device.type != "cpu":
+        return load_plain(folder, dtype=torch.bfloat16, device=device, context=context)
+    if (reason := packed_loading.why_not(config)) is not None:
+        dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+        lm = load_plain(folder, dtype=dtype, device=device, context=context)
+        lm.path += f" (not packed: {reason})"
+        return lm
+    packed = packed_loading.load_packed(folder, context=context)
+    if (reason := check_tree_reading(packed)) is not None:
+        raise ValueError(reason)
+    return packed
+
+
+def _generation_config(folder: Path) -> Any:
+    if not (folder / "generation_config.json").is_file():
+        return None
+    return GenerationConfig.from_pretrained(folder, local_files_only=True)

@@ -4,7 +4,7 @@
 
 const SpecVizPaint = (function () {
   const {
-    clamp, firstWhere, lastEnd, placeOf, tokensShown, finishedRound, versusAt, lookOf, isNextShown,
+    clamp, firstWhere, lastEnd, runEnd, placeOf, tokensShown, finishedRound, versusAt, lookOf, isNextShown,
   } = SpecVizRun;
 
   // ---- Words and measures ------------------------------------------------------------------
@@ -629,7 +629,7 @@ const SpecVizPaint = (function () {
     const isNarrow = width < NARROW;
     const span = windowSeconds(run, isNarrow);
     const page = time > 0 ? Math.ceil(time / span) - 1 : 0;
-    const from = page * span;
+    const from = run.isEnded ? clamp(page * span, 0, Math.max(runEnd(run) - span, 0)) : page * span;
     const left = isNarrow ? RACE.narrow : RACE.label;
     const room = Math.max(width - left - RACE.count, 40);
     const scale = room / span;
@@ -696,7 +696,7 @@ const SpecVizPaint = (function () {
 
   function drawChances(view, place, row) {
     const isOn = row > 0 && place.round.tree.status[row] !== "lookahead";
-    put(view.root, "display", isOn ? "inline" : "none");
+    view.root.style.display = isOn ? "" : "none"; // a style: a page may set display on every svg
     if (!isOn) return;
     const { draft_prob: drafted, target_prob: wanted } = place.round.tree;
     const isTold = place.phase === "done" || place.phase === "commit";

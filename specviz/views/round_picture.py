@@ -18,10 +18,11 @@ def short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{SIGNIFICANT_DIGITS}g}")
 
 
-def picture(round_: RoundTrace, *, is_plain: bool) -> dict[str, Any]:
+def picture(round_: RoundTrace) -> dict[str, Any]:
     """The "tree", "next" and "new" of a round item."""
     path = (0, *round_.verdict.accepted_rows)
     layout = tree_layout(round_.tree, next_parent=path[-1])
+    is_plain = round_.tree.num_draft_tokens == 0  # a round without a draft is a plain step
     own_kind = "plain" if is_plain else round_.verdict.next_token_kind
     return {
         "tree": _tree(round_, layout),

@@ -201,7 +201,7 @@ class StageFeed:
             "lane": round_.lane,
             "round": round_.index + 1,
             "at": [round(seconds, 9) for seconds in at],
-            **picture(round_, is_plain=lane.is_plain),
+            **picture(round_),
             "prefix": round_.cache_length,
             "rows_written": round_.rows_written,
             "rows_kept": round_.rows_kept,

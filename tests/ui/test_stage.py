@@ -165,6 +165,7 @@ def test_the_tree_can_be_walked_with_the_keyboard(stage: Any) -> None:
 def test_a_row_shows_its_chances_and_what_the_target_would_say_next(stage: Any) -> None:
     seek(stage, round_of(1, 0)["at"][3])
     box = lane(stage, 1)
+    assert box.locator(".sv-chances").is_hidden()
     box.locator('[data-row="3"]').hover()
     said = "the target gives 1.000, draw 0.500 below threshold 1.000: accepted."
     assert said in str(box.locator(".sv-inspect").text_content())

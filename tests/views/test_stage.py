@@ -133,6 +133,14 @@ def test_a_round_cut_on_a_draft_token_has_no_token_of_the_target() -> None:
     assert item["new"]["origin"] == [1]
 
 
+def test_a_round_without_a_draft_is_a_plain_step_in_any_lane() -> None:
+    """A lane that found nothing to draft showed each token as a bonus."""
+    (round_,) = decode(0, [DraftTree.chain(0)])
+    item = items_of([run_start(), lane_start(0, "prompt_lookup"), round_])[-1]
+    assert item["new"]["origin"] == ["plain"]
+    assert item["next"]["kind"] == "plain"
+
+
 def test_hostile_tokens_travel_as_ascii_json_without_hidden_characters() -> None:
     tokens = ids(*HOSTILE)
     tree = DraftTree.chain(9, tokens)

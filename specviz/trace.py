@@ -57,8 +57,9 @@ class Verdict:
             return self
         kept = self.accepted_rows[:num_tokens]
         decided = {-1, 0, *kept[:-1]}  # rows whose children were chosen among before the cut
+        is_decided = [parent in decided for parent in tree.parents]
         status: tuple[RowStatus, ...] = tuple(
-            s if s == "lookahead" or tree.parents[row] in decided else "unreached"
+            s if s == "lookahead" or is_decided[row] else "unreached"
             for row, s in enumerate(self.row_status)
         )
         return replace(
@@ -67,7 +68,10 @@ class Verdict:
             next_token=None,
             next_token_kind="none",
             row_status=status,
-            trials=tuple(t for t in self.trials if tree.parents[t.row] in decided),
+            target_probs=tuple(
+                p if is_decided[row] else None for row, p in enumerate(self.target_probs)
+            ),
+            trials=tuple(t for t in self.trials if is_decided[t.row]),
         )
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import types
 import typing
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache
@@ -59,7 +61,7 @@ def read_trace(path: Path) -> str:
         try:
             with gzip.open(path) as stream:
                 raw = stream.read(MAX_TRACE_BYTES + 1)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"{path.name} is not a whole gzip file: {error}.") from error
     if len(raw) > MAX_TRACE_BYTES:
         raise ValueError(f"{path.name} unpacks to more than {MAX_TRACE_BYTES:,} bytes.")
@@ -72,7 +74,7 @@ def read_trace(path: Path) -> str:
 def _load_line(line: str, number: int) -> TraceEvent:
     try:
         raw = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"This is not a trace: line {number} is not JSON ({error}).") from error
     kind = raw.get("kind") if isinstance(raw, dict) else None
     if not isinstance(kind, str) or kind not in EVENT_TYPES:
@@ -107,16 +109,27 @@ def _build(hint: Any, value: Any) -> Any:
         return value
     if origin in (typing.Union, types.UnionType):
         return _build_union(get_args(hint), value)
-    if hint is float and type(value) is int:
-        return float(value)
+    if hint is float and type(value) in (int, float):
+        return _finite(value)
     if type(value) is not hint:
         raise TypeError(f"expected {getattr(hint, '__name__', hint)}, got {value!r:.60}")
     return value
 
 
+def _finite(value: float) -> float:
+    """JSON has no NaN and no infinity, but Python's reader takes both, and 1e999 for infinity."""
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        number = math.inf
+    if not math.isfinite(number):
+        raise TypeError(f"expected a number, got {value!r:.60}")
+    return number
+
+
 def _build_union(options: tuple[Any, ...], value: Any) -> Any:
-    if any(type(value) is option for option in options):  # an exact match wins: 1 stays an int
-        return value
+    if type(value) in options:  # an exact match wins: 1 stays an int
+        return _build(type(value), value)
     for option in options:
         try:
             return _build(option, value)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
-from specviz.config import Catalog, LaneSpec, Request, checked
+from specviz.config import Catalog, Request, checked
 from specviz.presets import TARGETS, local_target
 from specviz.trace import Failure, Progress, SessionEvent, TraceEvent
 from specviz.trace_io import dump_event, load_events
@@ -103,11 +103,6 @@ class LiveSession:
 
         return Catalog(self._targets, tuple(map(drafter_info, DRAFTERS)))
 
-    def preload(self) -> None:
-        """Start fetching and loading the first target; whoever runs meanwhile sees the progress."""
-        ticket = _Ticket(Request("-", (LaneSpec("autoregressive"),), target=self._targets[0].name))
-        self._enter(ticket, only_prepare=True)
-
     def events(self, request: Request) -> Iterator[SessionEvent]:
         try:
             request = checked(request, self.catalog())
@@ -115,7 +110,7 @@ class LiveSession:
             yield Failure(str(error))
             return
         ticket = _Ticket(request)
-        self._enter(ticket, only_prepare=False)
+        self._enter(ticket)
         try:
             while True:
                 try:
@@ -144,10 +139,10 @@ class LiveSession:
                 ticket.is_cancelled.set()
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _enter(self, ticket: _Ticket, *, only_prepare: bool) -> None:
+    def _enter(self, ticket: _Ticket) -> None:
         with self._lock:
             self._line.append(ticket)
-        self._thread.submit(self._serve, ticket, only_prepare)
+        self._thread.submit(self._serve, ticket)
 
     def _leave(self, ticket: _Ticket) -> None:
         with self._lock, suppress(ValueError):
@@ -159,15 +154,15 @@ class LiveSession:
         if place == 0:
             return None
         if self._latest is not None and place == 1:
-            return self._latest  # what is ahead is only loading what this run needs too
+            return self._latest  # the run ahead is still loading, most likely what this one needs
         runs = "1 run is" if place == 1 else f"{place} runs are"
         return Progress("queued", f"{runs} ahead of yours on this device.", done=place)
 
-    def _serve(self, ticket: _Ticket, only_prepare: bool) -> None:
+    def _serve(self, ticket: _Ticket) -> None:
         """In the engine's thread: one run from start to end, whatever happens to it."""
         try:
             if not ticket.is_cancelled.is_set():
-                self._pass_on(ticket, only_prepare)
+                self._pass_on(ticket)
         except Exception as error:  # noqa: BLE001 - the one place where a run's errors end
             ticket.events.put(Failure(_sentence(error)))
         finally:
@@ -175,13 +170,8 @@ class LiveSession:
             ticket.events.put(None)
             self._leave(ticket)
 
-    def _pass_on(self, ticket: _Ticket, only_prepare: bool) -> None:
-        engine = self._engine_here()
-        if only_prepare:
-            for progress in engine.prepare(ticket.request):
-                self._latest = progress
-            return
-        for event in engine.run(ticket.request, ticket.is_cancelled.is_set):
+    def _pass_on(self, ticket: _Ticket) -> None:
+        for event in self._engine_here().run(ticket.request, ticket.is_cancelled.is_set):
             self._latest = event if isinstance(event, Progress) else None
             ticket.events.put(event)
 

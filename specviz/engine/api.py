@@ -34,10 +34,6 @@ class Engine:
         self.targets = {spec.name: spec for spec in targets}
         self.store = ModelStore(draft_folder)
 
-    def prepare(self, request: Request) -> Iterator[Progress]:
-        """Fetch and load what `request` needs, with progress."""
-        yield from self.store.get(self.targets[request.target], request.precision)
-
     def run(
         self, request: Request, is_cancelled: Callable[[], bool] = lambda: False
     ) -> Iterator[SessionEvent]:

@@ -49,7 +49,7 @@ class Sampler:
     def _scores(self, logits: Tensor) -> Tensor:
         scores = logits.detach().to("cpu", torch.float64, copy=True)
         scores[self.num_known_tokens :] = -torch.inf  # never-trained padding of the head
-        if bool(torch.isnan(scores).any()) or not bool(torch.isfinite(scores.max())):
+        if not bool(scores.max().isfinite()):  # one NaN makes the maximum NaN
             raise FloatingPointError(
                 "The model's scores are not numbers here (NaN or all minus infinity); "
                 "try float32 precision."

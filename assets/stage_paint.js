@@ -619,7 +619,9 @@ const SpecVizPaint = (function () {
   function windowSeconds(run, isNarrow) {
     const first = run.lanes.filter((lane) => lane.rounds.length)
       .map((lane) => lane.rounds[0].at[3]);
-    return first.length ? Math.max(...first) * (isNarrow ? NARROW_ROUNDS : WINDOW_ROUNDS) : 1;
+    if (!first.length) return 1;
+    const span = Math.max(...first) * (isNarrow ? NARROW_ROUNDS : WINDOW_ROUNDS);
+    return run.isEnded ? Math.min(span, runEnd(run)) || 1 : span;
   }
 
   function drawRace(view, run, time, width) {

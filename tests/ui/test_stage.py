@@ -106,6 +106,16 @@ def test_the_end_shows_the_final_comparison(stage: Any) -> None:
     assert lane(stage, 2).locator(".sv-state").text_content() == said
 
 
+def test_the_race_shows_what_each_past_round_gave(stage: Any) -> None:
+    seek(stage, round_of(1, 1)["at"][3])
+    past = '.sv-round[data-past="true"]:not([display="none"]) .sv-gain'
+    rows = stage.locator(".sv-race > g > g")
+    gains = [rows.nth(i).locator(past).all_text_contents() for i in range(4)]
+    assert gains == [["+1", "+1", "+1"], ["+4", "+5"], ["+5", "+3"], ["+1", "+3"]]
+    stage.locator('[data-end="' + str(round_of(2, 0)["at"][3]) + '"]').click()
+    assert state(stage)["time"] == round_of(2, 0)["at"][3]
+
+
 def test_statuses_differ_without_colour(stage: Any) -> None:
     seek(stage, round_of(2, 1)["at"][3])
     found = lane(stage, 2).evaluate(

@@ -16,17 +16,24 @@ function startPage({ element, props, server, watch }, words) {
   }
 
   function listenTo(id) {
+    const hadFocus = document.activeElement?.id === "specviz-stop";
     run = id;
     clearTimeout(silence);
     document.body.classList.toggle("specviz-running", id !== null);
     for (const button of chooser.querySelectorAll("button")) button.disabled = id !== null;
+    if (id === null && hadFocus)
+      document.querySelector("#specviz-run").focus({ preventScroll: true });
   }
 
-  // Stop appears where Run was: the second half of a double click must not press it.
+  // Stop appears where Run was: the second half of a double click, or a key held down, must not
+  // press it.
   function holdStop() {
     const stop = document.querySelector("#specviz-stop");
-    stop.style.pointerEvents = "none";
-    setTimeout(() => (stop.style.pointerEvents = ""), 400);
+    stop.disabled = true;
+    setTimeout(() => {
+      stop.disabled = false;
+      if (document.activeElement === document.body) stop.focus({ preventScroll: true });
+    }, 400);
   }
 
   function giveUp(message) {

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 TITLE = "SpecViz"
 PURPOSE = (
-    "Speculative decoding, live: cheap drafts, one check by the big model, several tokens per "
-    "pass. A real engine runs real models here, and every round is drawn from what it did."
+    "Speculative decoding as it happens: cheap drafts, one check by the big model, several tokens "
+    "per pass, every round drawn from what a real engine did."
 )
 DEFAULT_PROMPT = "Explain how rainbows form, step by step."
 
@@ -44,7 +44,7 @@ NO_PLAIN_LANE = (
     "Without the plain lane there is no 1× line: speed-ups and the check for identical text "
     "need it in the same run."
 )
-SETTINGS_LABEL = "Settings: sampling, length, precision, drafters"
+SETTINGS_LABEL = "Settings: sampling, length, drafters"
 
 TEMPERATURE_LABEL = "Temperature"
 TEMPERATURE_HELP = "0 always takes the likeliest token; 1 samples as the model was trained."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,10 +23,18 @@ def served(
     """The address of a page on `session`."""
     page = build_ui(session, recorded, warm_up)
     try:
-        _, url, _ = launch(page, "127.0.0.1", prevent_thread_lock=True, quiet=True)
+        _, url, _ = launch(page, "127.0.0.1", free_port(), prevent_thread_lock=True, quiet=True)
         yield url
     finally:
         page.close(verbose=False)
+
+
+def free_port() -> int:
+    """Ours, not Gradio's search from 7860 on, which leaves a socket open at each port in use."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
 
 
 @contextmanager

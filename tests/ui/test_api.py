@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -105,6 +106,18 @@ def test_bad_input_is_one_sentence(
     with pytest.raises(AppError) as raised:
         client.predict(prompt, settings, api_name="/trace")
     assert sentence[:20] in str(raised.value).replace("&#x27;", "'")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_none_are_refused(client: Client, number: str) -> None:
+    """Python's JSON reader takes NaN; gradio_client would not send it, but a script may."""
+    call = f"{client.src}gradio_api/call/run"
+    body = f'{{"data": ["hi", {{"temperature": {number}}}]}}'.encode()
+    headers = {"Content-Type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(call, body, headers)) as answer:
+        event = json.load(answer)["event_id"]
+    with urllib.request.urlopen(f"{call}/{event}") as answer:
+        assert "temperature is a number from 0 to 100" in answer.read().decode()
 
 
 def test_the_server_is_well_after_bad_input(client: Client) -> None:

@@ -189,7 +189,7 @@ def test_a_hostile_sentence_of_an_error_is_only_text(chromium: Any) -> None:
     with served(SlowSession(failure=f"No room: {HOSTILE}")) as url, opened(chromium, url) as page:
         page.click(RUN)
         wait_for_text(page, "No room: <img src=x onerror=window.pwned=1>", seconds=5)
-        assert page.is_visible(RUN)
+        page.wait_for_selector(RUN, state="visible")
         assert page.evaluate("window.pwned") is None
 
 
@@ -238,6 +238,16 @@ def test_a_double_click_on_run_does_not_stop_it(page: Any, session: SlowSession)
     wait_for_text(page, "50 tokens")
     page.wait_for_selector(RUN, state="visible")
     assert len(session.requests) == 1
+
+
+def test_the_keyboard_runs_and_stops_in_place(page: Any, session: SlowSession) -> None:
+    """Hiding the pressed button once dropped the focus to the top of the page."""
+    page.focus(RUN)
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.activeElement.id === 'specviz-stop'")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.activeElement.id === 'specviz-run'")
+    assert wait_until(lambda: session.num_closed == 1, seconds=1)
 
 
 def test_the_plain_lane_is_missed(page: Any) -> None:

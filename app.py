@@ -1,0 +1,61 @@
+"""The app: `python app.py`, then open the address it prints. Also what a Space runs.
+
+Nothing here touches an accelerator: a session does so when it first runs something. With
+--replay the page is a player that needs no torch and no model.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from specviz.session import LiveSession, ReplaySession
+from specviz.trace_io import read_trace
+from specviz.ui.build import ASSETS, build_ui, launch
+from specviz.ui.playback import Recordings
+from specviz.ui.warm_up import WarmUp
+
+
+def main() -> None:
+    words = parser()
+    options = words.parse_args()
+    try:
+        if options.replay:
+            replay(options)
+        else:
+            live(options)
+    except (OSError, ValueError) as error:  # a file or an option that cannot be used
+        words.error(str(error))
+
+
+def parser() -> argparse.ArgumentParser:
+    words = argparse.ArgumentParser(description="Speculative decoding, drawn as it happens.")
+    words.add_argument("--replay", type=Path, metavar="FILE", help="show one saved trace, no model")
+    words.add_argument(
+        "--target", type=Path, metavar="PATH", help="offer this local checkpoint too"
+    )
+    words.add_argument("--draft", type=Path, metavar="PATH", help="a local draft model for it")
+    words.add_argument("--host", help="address to serve on (default: $GRADIO_SERVER_NAME)")
+    words.add_argument("--port", type=int, help="port (default: $GRADIO_SERVER_PORT, or from 7860)")
+    return words
+
+
+def replay(options: argparse.Namespace) -> None:
+    session = ReplaySession(read_trace(options.replay))
+    launch(build_ui(session, Recordings([options.replay])), options.host, options.port)
+
+
+def live(options: argparse.Namespace) -> None:
+    session = LiveSession(target=options.target, draft=options.draft)
+    recorded = Recordings(sorted((ASSETS / "traces").glob("*.jsonl.gz")))
+    warm_up = WarmUp(session)
+    page = build_ui(session, recorded, warm_up)
+    warm_up.start()
+    try:
+        launch(page, options.host, options.port)
+    finally:
+        session.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""Passes of a language model, timed and compared. Knows `LanguageModel` and nothing of lanes.
+
+Torch is imported inside the calls; the model comes from whoever measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from specviz.tree import DraftTree
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from specviz.lm.base import KVCache, LanguageModel
+
+WARM_UP_ROUNDS = 2
+START_STEP = 4  # tokens between two reads that are compared with one-row decoding
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCost:
+    """A pass over `num_rows` rows, beside passes over one row in the same rounds."""
+
+    num_rows: int
+    milliseconds: float  # median
+    over_one_row: float  # median over the rounds of (this pass / the one-row pass)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadShape:
+    """The true continuation `depth` tokens deep, each beside `num_decoys` siblings read before it."""
+
+    depth: int
+    num_decoys: int
+
+    @property
+    def num_rows(self) -> int:
+        return 1 + self.depth * (1 + self.num_decoys)
+
+    @property
+    def name(self) -> str:
+        return f"{'tree' if self.num_decoys else 'chain'} of {self.num_rows}"
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """Rows of reads of one shape, compared with the same rows read one at a time."""
+
+    shape: ReadShape
+    num_compared: int
+    num_equal: int  # all V logits, bit for bit
+    num_flips: int  # rows whose likeliest token is another
+
+
+def read_costs(
+    lm: LanguageModel, context: Sequence[int], row_counts: Sequence[int], num_rounds: int
+) -> list[ReadCost]:
+    """Each number of rows read once per round behind `context`, which grows by a token a round."""
+    from specviz.lm.device import Stopwatch
+
+    cache = lm.new_cache(len(context) + WARM_UP_ROUNDS + num_rounds + max(row_counts))
+    lm.prefill(context, cache)
+    trees = {count: binary_tree(count) for count in row_counts}
+    rounds: list[dict[int, float]] = []
+    for index in range(WARM_UP_ROUNDS + num_rounds):
+        first = index % len(row_counts)  # nobody always comes after the largest
+        seconds = {}
+        for count in (*row_counts[first:], *row_counts[:first]):
+            watch = Stopwatch(lm.device)
+            lm.read(trees[count], cache)
+            seconds[count] = watch.lap()
+        rounds.append(seconds)
+        cache.keep((0,))
+    timed = rounds[WARM_UP_ROUNDS:]
+    return [
+        ReadCost(
+            num_rows=count,
+            milliseconds=1000 * median(s[count] for s in timed),
+            over_one_row=median(s[count] / s[1] for s in timed),
+        )
+        for count in row_counts
+    ]
+
+
+def binary_tree(num_rows: int) -> DraftTree:
+    """Two children under every row, as far as the rows go."""
+    parents = (-1, *((row - 1) // 2 for row in range(1, num_rows)))
+    return DraftTree(tuple(range(num_rows)), parents)
+
+
+def compare_reads(
+    lm: LanguageModel, prompt: Sequence[int], num_tokens: int, shapes: Sequence[ReadShape]
+) -> list[Equality]:
+    """Decode greedily one row at a time, then read the same text again in larger passes."""
+    cache = lm.new_cache(len(prompt) + num_tokens + max(shape.num_rows for shape in shapes))
+    lm.prefill(prompt[:-1], cache)
+    text = [prompt[-1]]  # the root, then the answer
+    rows: list[Tensor] = []  # (V,) logits after each of them
+    for _ in range(num_tokens):
+        logits = lm.read(DraftTree.chain(text[-1]), cache).logits[0]
+        cache.keep((0,))
+        rows.append(logits)
+        text.append(int(logits.argmax()))
+    found = {shape: Equality(shape, 0, 0, 0) for shape in shapes}
+    for start in reversed(range(0, num_tokens, START_STEP)):  # a read spoils the cache behind it
+        for shape in shapes:
+            if start + shape.depth < num_tokens:
+                cache.crop(len(prompt) - 1 + start)
+                found[shape] = _compared(lm, cache, text[start:], rows[start:], found[shape])
+    return list(found.values())
+
+
+def _compared(
+    lm: LanguageModel, cache: KVCache, text: list[int], rows: list[Tensor], so_far: Equality
+) -> Equality:
+    import torch
+
+    tree, path = true_path_tree(so_far.shape, text, lm.vocab_size)
+    logits = lm.read(tree, cache).logits
+    pairs = [(logits[row], rows[depth]) for depth, row in enumerate(path)]
+    return Equality(
+        so_far.shape,
+        so_far.num_compared + len(pairs),
+        so_far.num_equal + sum(torch.equal(ours, one) for ours, one in pairs),
+        so_far.num_flips + sum(int(ours.argmax() != one.argmax()) for ours, one in pairs),
+    )
+
+
+def true_path_tree(
+    shape: ReadShape, text: Sequence[int], vocab_size: int
+) -> tuple[DraftTree, tuple[int, ...]]:
+    """The tree, and the rows on which `text` lies: the root and one per level."""
+    tokens, parents, path = [text[0]], [-1], [0]
+    for token in text[1 : shape.depth + 1]:
+        level = [*_decoys(token, shape.num_decoys, vocab_size), token]
+        parents += [path[-1]] * len(level)
+        tokens += level
+        path.append(len(tokens) - 1)
+    return DraftTree(tuple(tokens), tuple(parents)), tuple(path)
+
+
+def _decoys(token: int, count: int, vocab_size: int) -> Iterator[int]:
+    return ((token + 1 + offset) % vocab_size for offset in range(count))

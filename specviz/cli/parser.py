@@ -1,0 +1,141 @@
+"""The words of the command line. What they do stands in the command's own file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NoReturn
+
+from specviz.cli import BAD_INPUT
+from specviz.config import MAX_NEW_TOKENS_LIMIT, LaneSpec, Request
+from specviz.presets import DEFAULT_TARGET
+
+DEFAULTS = Request("-", (LaneSpec("autoregressive"),))
+PURPOSE = "Speculative decoding on real models, every round recorded as it happened."
+EXAMPLES = """examples:
+  python -m specviz run "Why is the sky blue?" --lanes autoregressive,lookahead --out race.jsonl.gz
+  python -m specviz run "Count to ten" --lanes draft_model:num_draft_tokens=4:is_adaptive=on
+  python -m specviz replay race.jsonl.gz
+"""
+LANES_HELP = (
+    "drafters, separated by commas; a drafter's knobs follow it, each as :NAME=VALUE, so one "
+    "drafter can run in two lanes: draft_model:num_draft_tokens=2,draft_model:num_draft_tokens=6. "
+    "`models` lists drafters and knobs"
+)
+TARGET_HELP = "a target by name (see `models`), or the folder of a transformers checkpoint"
+
+
+class Parser(argparse.ArgumentParser):
+    """Complains in one sentence, without the usage around it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{message.rstrip('.')}. See {self.prog} --help.\n")
+
+
+def parser() -> Parser:
+    words = Parser(
+        prog="python -m specviz",
+        description=PURPOSE,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = words.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_run(commands.add_parser("run", help="decode one prompt in one or more lanes"))
+    _add_replay(commands.add_parser("replay", help="show a recorded run: no torch, no model"))
+    _add_bench(commands.add_parser("bench", help="measure on this machine"))
+    commands.add_parser("models", help="list what can be run here, and how")
+    return words
+
+
+def _add_run(words: argparse.ArgumentParser) -> None:
+    words.description = "Decode one prompt in one or more lanes on one device, as a fair race."
+    words.add_argument("prompt", help="the prompt, or - to read it from standard input")
+    words.add_argument("--lanes", default="autoregressive,draft_model", help=LANES_HELP)
+    words.add_argument("--out", type=Path, metavar="FILE", help="record here (.jsonl, .jsonl.gz)")
+    _add_models(words)
+    words.add_argument(
+        "--raw", action="store_true", help="continue the prompt as it stands, without chat template"
+    )
+    words.add_argument(
+        "--max-new-tokens",
+        type=int,
+        default=DEFAULTS.max_new_tokens,
+        metavar="N",
+        help=f"the answer ends here at the latest (1 to {MAX_NEW_TOKENS_LIMIT}; "
+        "default: %(default)s)",
+    )
+    words.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help="end at this text; repeatable"
+    )
+    _add_sampling(words)
+
+
+def _add_models(words: argparse.ArgumentParser) -> None:
+    words.add_argument(
+        "--target", default=DEFAULT_TARGET.name, metavar="NAME|FOLDER", help=TARGET_HELP
+    )
+    words.add_argument(
+        "--draft", type=Path, metavar="FOLDER", help="a checkpoint of your own to draft with"
+    )
+    words.add_argument(
+        "--precision",
+        choices=("auto", "bfloat16", "float32"),
+        default=DEFAULTS.precision,
+        help="float32 is the exact reference, and slower (default: %(default)s)",
+    )
+
+
+def _add_sampling(words: argparse.ArgumentParser) -> None:
+    group = words.add_argument_group("sampling")
+    for name, kind, meaning in (
+        ("temperature", float, "0 always takes the likeliest token"),
+        ("top_k", int, "keep the k likeliest tokens; 0 keeps all"),
+        ("top_p", float, "keep the smallest set of tokens of this probability; 1 keeps all"),
+        ("min_p", float, "drop tokens below this share of the likeliest; 0 drops none"),
+        ("repetition_penalty", float, "above 1 makes tokens of the text less likely; 1 is off"),
+    ):
+        group.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=kind,
+            default=getattr(DEFAULTS.sampling, name),
+            metavar="N",
+            help=f"{meaning} (default: %(default)s)",
+        )
+    group.add_argument(
+        "--verification",
+        choices=("rejection", "coupled"),
+        default=DEFAULTS.verification,
+        help="rejection sampling, or coupled sampling, where all lanes write the same text at any "
+        "temperature (default: %(default)s)",
+    )
+    group.add_argument(
+        "--seed",
+        type=int,
+        default=DEFAULTS.seed,
+        metavar="N",
+        help="same seed, same run (default: %(default)s)",
+    )
+
+
+def _add_replay(words: argparse.ArgumentParser) -> None:
+    words.description = "Show the text and the summary of a recorded run. Needs no torch."
+    words.add_argument("file", type=Path, metavar="FILE", help="a trace, gzipped or not")
+
+
+def _add_bench(words: argparse.ArgumentParser) -> None:
+    kinds = words.add_subparsers(dest="bench", required=True, metavar="WHAT")
+    engine = kinds.add_parser(
+        "engine", help="plain decoding, reads of several rows, the trace's cost"
+    )
+    engine.description = (
+        "Measure the engine alone, in one process with everything interleaved: plain decoding "
+        "against transformers' generate, reads of several rows against one, what recording costs, "
+        "and how many rows of a tree read equal one-row decoding bit for bit. Run it on an idle "
+        "machine. The last line of the output is one JSON document."
+    )
+    engine.add_argument(
+        "--target", default=DEFAULT_TARGET.name, metavar="NAME|FOLDER", help=TARGET_HELP
+    )
+    engine.add_argument(
+        "--quick", action="store_true", help="seconds instead of minutes; too few rounds to quote"
+    )

@@ -1,0 +1,120 @@
+"""`run`: one prompt through the engine, several drafters in a race, recorded on request."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from specviz.cli import FAILED
+from specviz.cli.lanes import parse_lanes
+from specviz.cli.watch import watch
+from specviz.config import Request, SamplingParams, TargetSpec, checked
+from specviz.presets import TARGETS, local_target
+from specviz.session import LiveSession, Recorder
+from specviz.trace import RunStart, SessionEvent
+
+
+def run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
+    request = request_of(options)
+    _check_out(options.out)
+    target = find_target(options.target)
+    session = _open_session(target, options.draft)
+    request = checked(replace(request, target=target.name), session.catalog())
+    try:
+        with _interrupts(session, err):
+            return watch(_recorded(session.events(request), options.out), out, err)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # the run went well, the trace could not be written
+        err.write(f"The run ended because its trace could not be written: {error}.\n")
+        return FAILED
+
+
+def request_of(options: argparse.Namespace) -> Request:
+    """The request that the options ask for, of the default target. ValueError: what is wrong."""
+    prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
+    return Request(
+        prompt=prompt,
+        lanes=parse_lanes(options.lanes),
+        is_chat=not options.raw,
+        precision=options.precision,
+        sampling=SamplingParams(
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            min_p=options.min_p,
+            repetition_penalty=options.repetition_penalty,
+        ),
+        verification=options.verification,
+        max_new_tokens=options.max_new_tokens,
+        stop_strings=tuple(options.stop),
+        seed=options.seed,
+    )
+
+
+def find_target(text: str) -> TargetSpec:
+    """A target by its name, or a folder as one. ValueError: it is neither."""
+    named = {spec.name: spec for spec in TARGETS}
+    if text in named:
+        return named[text]
+    if not Path(text).expanduser().is_dir():
+        raise ValueError(
+            f"--target takes a name ({', '.join(named)}) or the folder of a checkpoint; "
+            f"got {text!r}."
+        )
+    return local_target(text)
+
+
+def _open_session(target: TargetSpec, draft: Path | None) -> LiveSession:
+    if draft is not None and not draft.is_dir():
+        raise ValueError(f"--draft takes the folder of a checkpoint; got {str(draft)!r}.")
+    return LiveSession(target=Path(target.path) if target.path else None, draft=draft)
+
+
+def _check_out(path: Path | None) -> None:
+    if path is None:
+        return
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"--out takes a file in a folder that exists; got {str(path)!r}.")
+
+
+def _recorded(events: Iterator[SessionEvent], path: Path | None) -> Iterator[SessionEvent]:
+    """The same events, written to `path`. A run that never starts leaves the file as it was."""
+    if path is None:
+        yield from events
+        return
+    for event in events:
+        if isinstance(event, RunStart):
+            yield from Recorder(path).recorded(chain((event,), events))
+            return
+        yield event
+
+
+@contextmanager
+def _interrupts(session: LiveSession, err: TextIO) -> Iterator[None]:
+    """The first Ctrl-C ends the run in good order, the second ends the program."""
+
+    def stop() -> None:
+        err.write("\nStopping after this round; press Ctrl-C again to quit at once.\n")
+        session.cancel()
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # In a thread of its own: this one may be holding the very locks that stopping takes.
+        threading.Thread(target=stop).start()
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

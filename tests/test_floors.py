@@ -39,10 +39,13 @@ MAY_IMPORT: dict[
 }
 MAY_IMPORT_INSIDE_A_CALL = {
     "session": {"engine", "drafters", "lm"},
-    "bench": {"lm"},  # the machine's facts and where the weights are kept
+    "bench": {"lm", "engine", "torch", "transformers"},  # it times passes, and generate beside them
     "cli": {"train", "ui", "lm"},  # inside the chosen command
 }
-FOR_TYPES_ALONE = {"session": {"engine"}}  # under TYPE_CHECKING: nothing is loaded
+FOR_TYPES_ALONE = {
+    "session": {"engine"},
+    "bench": {"lm", "engine", "torch"},
+}  # under TYPE_CHECKING: nothing is loaded
 SOURCES = [p for p in sorted(PACKAGE.rglob("*.py")) if p != PACKAGE / "__init__.py"]
 SOURCES += [p for p in [ROOT / "app.py"] if p.exists()]
 ALL_PYTHON = [*sorted(PACKAGE.rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]

@@ -117,15 +117,13 @@ def compare_reads(
 def _compared(
     lm: LanguageModel, cache: KVCache, text: list[int], rows: list[Tensor], so_far: Equality
 ) -> Equality:
-    import torch
-
     tree, path = true_path_tree(so_far.shape, text, lm.vocab_size)
     logits = lm.read(tree, cache).logits
     pairs = [(logits[row], rows[depth]) for depth, row in enumerate(path)]
     return Equality(
         so_far.shape,
         so_far.num_compared + len(pairs),
-        so_far.num_equal + sum(torch.equal(ours, one) for ours, one in pairs),
+        so_far.num_equal + sum(ours.equal(one) for ours, one in pairs),
         so_far.num_flips + sum(int(ours.argmax() != one.argmax()) for ours, one in pairs),
     )
 

@@ -127,7 +127,8 @@ class Lane:
     ) -> RoundTrace:
         text, tree, verdict = self.parts.text, proposal.tree, walk.verdict
         new_tokens = _new_tokens(proposal, verdict)
-        odds = row_odds(proposal, walk, output.logits, probs, text)
+        logits = output.logits[:, : text.num_known_tokens]
+        odds = row_odds(proposal, walk, logits, probs, text)
         return RoundTrace(
             lane=self.index,
             index=self.num_rounds,
@@ -138,7 +139,7 @@ class Lane:
             new_texts=tuple(map(text.piece, new_tokens)),
             text=cut.text,
             draft_probs=proposal.draft_probs,
-            softmax_probs=softmax_probs(tree, output.logits),
+            softmax_probs=softmax_probs(tree, logits),
             odds=odds[: len(new_tokens)],
             cache_length=len(self.tokens) - len(new_tokens) - 1,
             rows_written=len(tree),

@@ -1,9 +1,12 @@
 """What the trace tells of each row: the target's own numbers, and the likeliest tokens.
 
 Computed after the lane's clock has stopped: watching a round is not part of its cost.
+`logits` are those of ids the tokenizer knows; a head's padding is nobody's favourite.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -17,10 +20,14 @@ from specviz.tree import DraftTree
 
 NUM_TARGET_ODDS = 5
 NUM_DRAFT_ODDS = 3
+LOWEST_LOGIT = -1e30  # a trace holds finite numbers only; some models forbid ids by -inf
 
 
 def softmax_probs(tree: DraftTree, logits: Tensor) -> tuple[float | None, ...]:
-    """(N,) softmax(logits of the parent)[token] for each draft row, before any sampling setting."""
+    """(N,) softmax(logits of the parent)[token] for each draft row, before any sampling setting.
+
+    None where there is no such number: at the root, in lookahead rows, after NaN logits.
+    """
     count = tree.num_draft_tokens
     if count == 0:
         return (None,) * len(tree)
@@ -29,8 +36,9 @@ def softmax_probs(tree: DraftTree, logits: Tensor) -> tuple[float | None, ...]:
     rows = sorted(set(tree.parents[1 : count + 1]))
     mass = torch.full((len(tree),), torch.inf, device=logits.device)
     mass[rows] = logits[rows].float().logsumexp(-1)
-    values = (logits[parents, tokens].float() - mass[parents]).exp().tolist()
-    return (None, *values, *(None,) * tree.num_lookahead_rows)
+    values: list[float] = (logits[parents, tokens].float() - mass[parents]).exp().tolist()
+    told = (value if math.isfinite(value) else None for value in values)
+    return (None, *told, *(None,) * tree.num_lookahead_rows)
 
 
 def row_odds(
@@ -58,7 +66,7 @@ def _odds_at(
     residual: Tensor | None,
     text: TokenText,
 ) -> tuple[TokenOdds, ...]:
-    scores = logits.float().cpu()
+    scores = logits.float().cpu().clamp_min(LOWEST_LOGIT)
     tokens = top_tokens(scores, NUM_TARGET_ODDS)
     drafted = None if proposal.child_probs is None else proposal.child_probs[row]
     children = [proposal.tree.tokens[child] for child in proposal.tree.children(row)]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from specviz.config import KnobValue, SamplingParams, VerificationRule
 from specviz.drafters import DRAFTERS, drafter_class
 from specviz.drafters.base import Drafter, TargetKit
@@ -139,3 +141,28 @@ def described(knobs: Knobs) -> str:
 
 ALL_SETTINGS = [(name, knobs) for name in DRAFTERS for knobs in knob_settings(name)]
 SETTING_IDS = [f"{name} {described(knobs)}" for name, knobs in ALL_SETTINGS]
+
+
+def why_not_here(name: str, knobs: Knobs, setup: Setup) -> str | None:
+    """Why the drafter cannot run on a model without trained heads and hidden states, or None."""
+    try:
+        drafter = registered(name, knobs)(kit_of(setup.lm, setup.draft))
+    except ValueError as reason:
+        return str(reason)
+    return f"{name} reads hidden states, and a table has none" if drafter.taps else None
+
+
+def make_or_skip(name: str, knobs: Knobs, setup: Setup) -> MakeDrafter:
+    if (reason := why_not_here(name, knobs, setup)) is not None:
+        pytest.skip(reason)
+    return registered(name, knobs)
+
+
+def makes_here(setup: Setup) -> dict[str, MakeDrafter]:
+    """Every drafter at every setting that can run on the setup's model, by description."""
+    named = zip(SETTING_IDS, ALL_SETTINGS, strict=True)
+    return {
+        text: registered(name, knobs)
+        for text, (name, knobs) in named
+        if why_not_here(name, knobs, setup) is None
+    }

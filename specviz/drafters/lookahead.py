@@ -41,8 +41,8 @@ class Lookahead:
     taps: tuple[FeatureTap, ...] = ()
 
     def __init__(self, config: LookaheadConfig, kit: TargetKit) -> None:
-        del kit
         self.config = config
+        self.max_context = kit.max_context
         self.pool = NgramPool(config.guesses)
         self.window = JacobiWindow(config.window, config.ngram - 1)
         self.tail: list[int] = []  # the last N tokens of the text, for its own n-grams
@@ -63,7 +63,9 @@ class Lookahead:
         depth = min(self.config.ngram - 1, context.max_depth)
         guesses = [guess[:depth] for guess in self.pool.of(root)]
         tree = DraftTree.from_paths(root, guesses)
-        if context.max_depth > 0:
+        # Some models keep positions in a table: a window past its end could not be looked up.
+        fits = len(context.tokens) + self.window.depth <= self.max_context
+        if context.max_depth > 0 and fits:
             tree = self.window.under(tree)
         notes = {"pool": str(len(self.pool)), "guesses": str(len(guesses))}
         return Proposal(tree, draft_probs=(1.0,) * len(tree), notes=notes)
@@ -130,6 +132,11 @@ class JacobiWindow:
     @property
     def is_full(self) -> bool:
         return len(self.levels) == self.num_levels
+
+    @property
+    def depth(self) -> int:
+        """Of its deepest row below the root."""
+        return max(len(tokens) - (level > 0) + level for level, tokens in enumerate(self.levels))
 
     def under(self, tree: DraftTree) -> DraftTree:
         """`tree` with the window's rows behind it, as lookahead rows."""

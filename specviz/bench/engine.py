@@ -50,11 +50,11 @@ class Plan:
 
 FULL = Plan(
     num_tokens=64,
-    num_alternations=9,
-    num_dtype_tries=3,
+    num_alternations=7,
+    num_dtype_tries=2,
     row_counts=(1, 2, 4, 8, 16, 32, 64),
     contexts=(64, 256),
-    num_rounds=40,
+    num_rounds=30,
     num_compared_tokens=64,
     shapes=tuple(
         ReadShape(depth, decoys)

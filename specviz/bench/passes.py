@@ -43,7 +43,9 @@ class ReadShape:
 
     @property
     def name(self) -> str:
-        return f"{'tree' if self.num_decoys else 'chain'} of {self.num_rows}"
+        if self.num_decoys == 0:
+            return f"chain of {self.num_rows}"
+        return f"tree of {self.num_rows}, {self.depth} deep"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from specviz.__main__ import main
+from specviz.bench.engine import FULL
 from specviz.bench.passes import Equality, ReadShape
 from specviz.bench.report import equality_facts
 from tests.models import one_thread, tiny_folder
@@ -76,4 +77,9 @@ def test_the_headline_counts_passes_of_up_to_32_rows_only() -> None:
     assert facts["bitwise_equal"] == 39 / 40
     assert facts["argmax_flips"] == 1
     assert facts["compared_rows"] == 40
-    assert facts["equality"]["tree of 64"] == {"rows": 100, "equal": 0, "flips": 50}  # type: ignore[index]
+    assert facts["equality"]["tree of 64, 21 deep"] == {"rows": 100, "equal": 0, "flips": 50}  # type: ignore[index]
+
+
+def test_no_two_shapes_share_a_name() -> None:
+    """Two trees of 31 rows once shared a key of the document, and one of them was lost."""
+    assert len({shape.name for shape in FULL.shapes}) == len(FULL.shapes)

@@ -57,7 +57,7 @@ def test_the_true_path_lies_behind_its_decoys() -> None:
     text = (9, 8, 63, 6, 5)
     tree, path = true_path_tree(TREE, text, VOCABULARY)
     assert len(tree) == TREE.num_rows == 10
-    assert TREE.name == "tree of 10"
+    assert TREE.name == "tree of 10, 3 deep"
     assert path == (0, 3, 6, 9)
     assert (9, *tree.path_tokens(9)) == text[:4]
     assert all(len(tree.children(row)) == 3 for row in path[:-1])

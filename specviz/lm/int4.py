@@ -7,17 +7,24 @@ packed bf16, which is why such a copy drafts well and verifies badly.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 GROUP = 32
+ROW_TILE = 16  # the kernel wants output rows in whole tiles
 _OPS = torch.ops.aten
 
 
-def why_not_int4() -> str | None:
-    """None if this build of torch has the CPU kernels; otherwise the reason."""
+def why_not_int4(widths: Iterable[int] = ()) -> str | None:
+    """None if 4-bit layers with so many inputs run on this build of torch; otherwise the reason."""
     if not hasattr(_OPS, "_weight_int4pack_mm_for_cpu"):
         return "this build of torch has no 4-bit kernels for CPU"
+    for width in widths:
+        if width % GROUP:
+            return f"4-bit layers need widths that are multiples of {GROUP}; this model has {width}"
     return None
 
 
@@ -25,18 +32,20 @@ class Int4Linear:
     """`lm.linear.Linear` with weights (out, in) rounded to 4 bits, asymmetric, per group."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        steps, self.scales_and_zeros = quantise(weight)
+        self.num_out = len(weight)
+        missing = -self.num_out % ROW_TILE
+        steps, self.scales_and_zeros = quantise(F.pad(weight, (0, 0, 0, missing)))
         self.weight = _OPS._convert_weight_to_int4pack_for_cpu(steps, 1)
         self.bias = bias
 
     def __call__(self, x: Tensor) -> Tensor:
         y: Tensor = _OPS._weight_int4pack_mm_for_cpu(
             x.contiguous(), self.weight, GROUP, self.scales_and_zeros
-        )
+        )[:, : self.num_out]
         return y if self.bias is None else y + self.bias
 
     def silu(self, x: Tensor) -> Tensor:
-        return torch.nn.functional.silu(self(x))
+        return F.silu(self(x))
 
     def times(self, x: Tensor, other: Tensor) -> Tensor:
         return self(x) * other

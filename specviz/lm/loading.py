@@ -75,7 +75,7 @@ def why_not_copied_in_int4(target: LoadedLM) -> str | None:
     if target.lm.device.type != "cpu":
         return "4-bit copies are made on the CPU only"
     config = AutoConfig.from_pretrained(target.folder, local_files_only=True)
-    return packed_loading.why_not(config) or why_not_int4()
+    return packed_loading.why_not(config) or why_not_int4(packed_loading.layer_widths(config))
 
 
 def _load_lm(

@@ -41,6 +41,12 @@ def why_not(config: Any) -> str | None:
     return why_not_packed()
 
 
+def layer_widths(config: Any) -> tuple[int, ...]:
+    """How many inputs the linear layers of a model of this config have."""
+    shape = _shape_of(config)
+    return (shape.hidden_size, config.intermediate_size, shape.num_query_heads * shape.head_size)
+
+
 def load_packed(
     folder: Path, *, context: int, num_layers: int | None = None, make: MakeLinear = PackedLinear
 ) -> PackedLM:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
 from specviz.config import Precision
 from specviz.lm import packed_loading
 from specviz.lm.base import LanguageModel
+from specviz.lm.folder import config_of, generation_config_of, tokenizer_of
 from specviz.lm.int4 import Int4Linear, why_not_int4
 from specviz.lm.plain import load_plain
 from specviz.lm.support import check_tree_reading, default_context, refusal
@@ -36,13 +36,12 @@ class LoadedLM:
 
 def load_target(folder: Path, precision: Precision, device: torch.device) -> LoadedLM:
     """The model in `folder`, ready to verify. ValueError says why it cannot."""
-    config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    config, tokenizer = config_of(folder), tokenizer_of(folder)
     return LoadedLM(
         lm=_load_lm(folder, config, precision, device),
         tokenizer=tokenizer,
         text=TokenText(tokenizer),
-        eos=eos_ids(tokenizer, _generation_config(folder)),
+        eos=eos_ids(tokenizer, generation_config_of(folder)),
         architecture=(config.architectures or [config.model_type])[0],
         folder=folder,
     )
@@ -50,7 +49,7 @@ def load_target(folder: Path, precision: Precision, device: torch.device) -> Loa
 
 def load_copy(target: LoadedLM, num_layers: int | None) -> LanguageModel:
     """A cheaper copy of `target` to draft with: its first layers, or all of them in 4 bits (None)."""
-    config = AutoConfig.from_pretrained(target.folder, local_files_only=True)
+    config = config_of(target.folder)
     if num_layers is None:
         if (reason := why_not_copied_in_int4(target)) is not None:
             raise ValueError(f"A 4-bit copy cannot be made here: {reason}. Choose another draft.")
@@ -74,7 +73,7 @@ def why_not_copied_in_int4(target: LoadedLM) -> str | None:
     """None if the target can be copied in 4 bits on this machine; otherwise the reason."""
     if target.lm.device.type != "cpu":
         return "4-bit copies are made on the CPU only"
-    config = AutoConfig.from_pretrained(target.folder, local_files_only=True)
+    config = config_of(target.folder)
     return packed_loading.why_not(config) or why_not_int4(packed_loading.layer_widths(config))
 
 
@@ -97,9 +96,3 @@ def _load_lm(
     if (reason := check_tree_reading(packed)) is not None:
         raise ValueError(reason)
     return packed
-
-
-def _generation_config(folder: Path) -> Any:
-    if not (folder / "generation_config.json").is_file():
-        return None
-    return GenerationConfig.from_pretrained(folder, local_files_only=True)

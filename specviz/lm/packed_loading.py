@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
-from transformers import AutoConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
+from specviz.lm.folder import config_of, first_line, lacking, tensors_of
 from specviz.lm.linear import Linear, PackedLinear, why_not_packed
 from specviz.lm.packed import (
     DoubledNorm,
@@ -50,20 +49,21 @@ def layer_widths(config: Any) -> tuple[int, ...]:
 def load_packed(
     folder: Path, *, context: int, num_layers: int | None = None, make: MakeLinear = PackedLinear
 ) -> PackedLM:
-    """A packed model, or its first `num_layers` layers. `make` lays out each linear layer."""
-    config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    tensors = read_tensors(folder)
-    weights = pack(config, tensors, context=context, num_layers=num_layers, make=make)
+    """A packed model, or its first `num_layers` layers. `make` lays out each linear layer.
+
+    ValueError: the folder's weights cannot be read, or are not those of its config.
+    """
+    config, tensors = config_of(folder), tensors_of(folder)
+    try:
+        weights = pack(config, tensors, context=context, num_layers=num_layers, make=make)
+    except KeyError as error:
+        raise ValueError(lacking(folder, [str(error.args[0])])) from error
+    except RuntimeError as error:
+        raise ValueError(
+            f"The weights in {folder} do not fit its config.json ({first_line(error)}); "
+            "fetch the checkpoint again."
+        ) from error
     return PackedLM(weights, "packed bf16 pass on CPU: fused oneDNN linears, float32 attention")
-
-
-def read_tensors(folder: Path) -> dict[str, Tensor]:
-    """Every tensor of the folder's safetensors files, in bfloat16."""
-    tensors: dict[str, Tensor] = {}
-    for file in sorted(folder.glob("*.safetensors")):
-        with safe_open(file, framework="pt") as shard:
-            tensors |= {name: shard.get_tensor(name).bfloat16() for name in shard.keys()}  # noqa: SIM118
-    return tensors
 
 
 def pack(

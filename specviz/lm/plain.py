@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoModelForCausalLM
 
 from specviz.lm.attention import additive_mask, causal_rows, visible_rows
 from specviz.lm.base import FeatureTap, KVCache, LMOutput
+from specviz.lm.folder import config_of, cut_short, lacking, require_safetensors
 from specviz.lm.plain_cache import PlainCache
 from specviz.lm.support import check_head, check_stock, check_tree_reading, default_context, refusal
 from specviz.tree import DraftTree
@@ -144,7 +144,7 @@ def load_plain(
     and answer together (None: as many as the model was made for, at most 4096). `num_layers`: only
     the first so many. ValueError says in one sentence why a folder cannot be used.
     """
-    config = _config_of(folder)
+    config = config_of(folder)
     context = default_context(config) if context is None else context
     reason = refusal(config, context)
     if reason is not None:
@@ -156,24 +156,9 @@ def load_plain(
     return lm
 
 
-def _config_of(folder: Path) -> Any:
-    if not (folder / "config.json").is_file():
-        raise ValueError(
-            f"{folder} has no config.json: give the folder of a transformers checkpoint."
-        )
-    try:
-        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, TypeError, StrictDataclassError) as error:
-        raise ValueError(f"config.json in {folder} cannot be read: {_first_line(error)}") from error
-
-
 def _weights_of(folder: Path, dtype: torch.dtype, num_layers: int | None) -> Any:
     shorter = {} if num_layers is None else {"num_hidden_layers": num_layers}
-    if not any(folder.glob("*.safetensors")):
-        raise ValueError(
-            f"{folder} holds no .safetensors file; other weight formats can run code when they are "
-            "opened and are not read. Convert the checkpoint to safetensors."
-        )
+    require_safetensors(folder)
     try:
         model, info = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -185,22 +170,12 @@ def _weights_of(folder: Path, dtype: torch.dtype, num_layers: int | None) -> Any
             **shorter,
         )
     except (OSError, SafetensorError, RuntimeError, ValueError) as error:
-        raise ValueError(
-            f"The weights in {folder} cannot be read ({_first_line(error)}); "
-            "a file may be cut short or missing: fetch them again."
-        ) from error
+        raise ValueError(cut_short(folder, error)) from error
     # transformers fills what is missing with random numbers and goes on.
     missing = sorted(info["missing_keys"])
     if missing:
-        raise ValueError(
-            f"The weights in {folder} lack {len(missing)} tensors of the model, {missing[0]} among "
-            "them; fetch the checkpoint again."
-        )
+        raise ValueError(lacking(folder, missing))
     return model
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 @contextmanager

@@ -218,6 +218,6 @@ def test_lookahead_gets_ahead() -> None:
     for last in range(V):
         table[:, last, (last + 1) % V] = 9.0
     setup = Setup(TableLM(table), [0, 1], 60)
-    rounds = setup.play(registered("lookahead", {"from_prompt": False}))
+    rounds = setup.play(registered("lookahead", {"from_prompt": False, "window": 5, "ngram": 4}))
     assert len(rounds) < 40
     assert max(len(r.verdict.accepted_rows) for r in rounds) == 3

@@ -15,6 +15,7 @@ from specviz.cli.lanes import parse_lanes
 from specviz.cli.watch import ProgressLines, printable, watch
 from specviz.config import LaneSpec
 from specviz.drafters import DRAFTERS, drafter_info
+from specviz.lm.weights import WeightsUnavailable
 from specviz.trace import (
     Failure,
     LaneEnd,
@@ -263,3 +264,19 @@ def test_output_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     process.wait(timeout=60)
+
+
+def test_a_benchmark_without_weights_fails_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """WeightsUnavailable is no ValueError: it used to come out as a traceback."""
+
+    def unavailable(spec: object) -> Iterator[Progress]:
+        yield Progress("fetch", "Asking the Hub.")
+        raise WeightsUnavailable("Found nowhere; connect to the network.")
+
+    monkeypatch.setattr("specviz.engine.store.fetch", unavailable)
+    assert main(["bench", "engine", "--quick"]) == 1
+    told = capsys.readouterr()
+    assert told.err == "Asking the Hub.\nFound nowhere; connect to the network.\n"
+    assert not told.out

@@ -23,8 +23,8 @@ from specviz.tree import DraftTree
 
 @dataclass(frozen=True, slots=True)
 class LookaheadConfig:
-    window: int = knob(5, 1, 24, help="W: positions guessed ahead in parallel")
-    ngram: int = knob(4, 2, 8, help="N: length of the n-grams collected and verified")
+    window: int = knob(4, 1, 24, help="W: positions guessed ahead in parallel")
+    ngram: int = knob(3, 2, 8, help="N: length of the n-grams collected and verified")
     guesses: int = knob(4, 1, 24, help="G: n-grams verified at most in a round")
     from_prompt: bool = knob(True, help="Also collect the n-grams of the prompt and the answer")
 

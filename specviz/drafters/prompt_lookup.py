@@ -20,7 +20,7 @@ from specviz.tree import DraftTree
 @dataclass(frozen=True, slots=True)
 class PromptLookupConfig:
     max_ngram: int = knob(3, 1, 8, help="Longest run of last tokens to look for in the text so far")
-    min_ngram: int = knob(2, 1, 8, help="Shortest run that counts as a match")
+    min_ngram: int = knob(1, 1, 8, help="Shortest run that counts as a match")
     num_draft_tokens: int = knob(8, 1, 32, help="Tokens copied from behind the match")
 
 

@@ -29,6 +29,8 @@ from tests.models import one_thread, tiny_folder
 from tests.traces import ANSWER, HOSTILE, decode, demo_run, ids, lane_start, plain_trees, run_start
 
 ROOT = Path(__file__).parents[1]
+SAME = "lookahead"
+KNOB = drafter_info(SAME).knobs[0]  # set to its default, it makes no other lane
 NO_TORCH = "import sys; sys.modules['torch'] = None; from specviz.__main__ import main; "
 
 
@@ -78,7 +80,10 @@ def test_a_switch_is_no_number_and_a_whole_number_no_fraction() -> None:
         (["run", "x", "--lanes", "lookahead:depth=3"], "A knob of lookahead is one of window"),
         (["run", "x", "--lanes", "lookahead:window=0"], "window is a whole number from 1 to"),
         (["run", "x", "--lanes", "lookahead:window=on"], "window is a whole number from 1 to"),
-        (["run", "x", "--lanes", "lookahead,lookahead:window=5"], "Two lanes are the same"),
+        (
+            ["run", "x", "--lanes", f"{SAME},{SAME}:{KNOB.name}={KNOB.default}"],
+            "Two lanes are the same",
+        ),
         (["run", "x", "--temperature", "warm"], "argument --temperature: invalid float value"),
         (["run", "x", "--top-p", "nan"], "top_p is a number from 0 to 1; got nan."),
         (["run", "x", "--max-new-tokens", "0"], "max_new_tokens is a whole number from 1"),

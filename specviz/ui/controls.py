@@ -185,6 +185,7 @@ def run_controls() -> dict[str, Any]:
                 step=1,
                 label=copy.BUDGET_LABEL,
                 info=copy.BUDGET_HELP,
+                elem_id="specviz-budget",
             ),
             "seed": gr.Number(
                 DEFAULTS.seed, label=copy.SEED_LABEL, info=copy.SEED_HELP, precision=0, minimum=0

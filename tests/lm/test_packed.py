@@ -16,13 +16,12 @@ import torch
 from torch import Tensor
 
 from specviz.lm.base import FeatureTap, LanguageModel
-from specviz.lm.int4 import GROUP, Int4Linear, quantise, why_not_int4
-from specviz.lm.linear import PackedLinear, why_not_packed
+from specviz.lm.linear import why_not_packed
 from specviz.lm.packed import PREFILL_CHUNK, DoubledNorm, PackedLM
-from specviz.lm.packed_loading import layer_widths, load_packed, why_not
+from specviz.lm.packed_loading import load_packed, why_not
 from specviz.lm.plain import load_plain
 from specviz.tree import DraftTree
-from tests.models import edit_config, family_config, one_thread, random_model, tiny_folder
+from tests.models import edit_config, family_config, one_thread, random_model
 
 pytestmark = pytest.mark.skipif(why_not_packed() is not None, reason=str(why_not_packed()))
 
@@ -186,33 +185,6 @@ def test_rejected_rows_leave_nothing_behind(packed: PackedLM) -> None:
     assert torch.equal(packed.read(tree, cache).logits, packed.read(tree, clean).logits)
 
 
-@pytest.mark.parametrize(("num_in", "num_out"), [(64, 96), (576, 960), (1536, 576), (576, 1000)])
-@pytest.mark.parametrize("step", ["__call__", "silu", "times", "plus"])
-def test_a_linear_row_does_not_depend_on_its_company(num_in: int, num_out: int, step: str) -> None:
-    rng = torch.Generator().manual_seed(0)
-    weight = torch.randn(num_out, num_in, generator=rng).bfloat16()
-    linear = PackedLinear(weight, torch.randn(num_out, generator=rng).bfloat16())
-    x = torch.randn(32, num_in, generator=rng).bfloat16()
-    other = torch.randn(32, num_out, generator=rng).bfloat16()
-
-    def apply(rows: slice) -> Tensor:
-        extra = (other[rows],) if step in ("times", "plus") else ()
-        result: Tensor = getattr(linear, step)(x[rows], *extra)
-        return result
-
-    alone = torch.cat([apply(slice(i, i + 1)) for i in range(32)])
-    for count in range(1, 33):
-        assert torch.equal(apply(slice(0, count)), alone[:count]), count
-    truth = x.double() @ weight.double().T + linear.bias.double()  # type: ignore[union-attr]
-    wanted = {
-        "__call__": truth,
-        "silu": torch.nn.functional.silu(truth),
-        "times": truth * other.double(),
-        "plus": truth + other.double(),
-    }[step]
-    assert torch.allclose(alone.double(), wanted, rtol=0.02, atol=0.02 * float(truth.std()))
-
-
 def test_prompts_longer_than_a_chunk_read_as_one(llama: Path) -> None:
     """300 tokens in passes of 256: the same scores as one row at a time, to bfloat16's rounding."""
     lm = load_packed(llama, context=512)
@@ -305,76 +277,3 @@ def test_a_truncated_copy_is_the_first_layers(llama: Path, tmp_path: Path) -> No
     whole = load_packed(llama, context=128)
     assert short.num_parameters < whole.num_parameters
     assert not torch.equal(read_after(short, PREFIX, TREE), read_after(whole, PREFIX, TREE))
-
-
-needs_int4 = pytest.mark.skipif(why_not_int4() is not None, reason=str(why_not_int4()))
-
-
-@pytest.mark.parametrize("scale", [1e-4, 1.0, 50.0])
-def test_four_bits_are_as_near_as_four_bits_can_be(scale: float) -> None:
-    weight = scale * torch.randn(24, 3 * GROUP, generator=torch.Generator().manual_seed(0))
-    weight[3, :GROUP] = scale  # a group without any spread
-    steps, facts = quantise(weight)
-    assert (steps.shape, steps.dtype, int(steps.min()), int(steps.max())) == (
-        (24, 96), torch.int32, 0, 15,
-    )  # fmt: skip
-    restored = dequantised(steps, facts)
-    groups = weight.view(24, -1, GROUP)
-    step = (groups.amax(-1) - groups.amin(-1)) / 15
-    allowed = 0.55 * step + 0.01 * groups.abs().amax(-1)  # half a step, and bf16 scale and zero
-    assert bool(((restored.view_as(groups) - groups).abs().amax(-1) <= allowed).all())
-
-
-def dequantised(steps: Tensor, facts: Tensor) -> Tensor:
-    """(out, in): (step - 8) * scale + zero, written out."""
-    scale = facts[..., 0].float().T.repeat_interleave(GROUP, 1)
-    zero = facts[..., 1].float().T.repeat_interleave(GROUP, 1)
-    return (steps.float() - 8) * scale + zero
-
-
-@needs_int4
-@pytest.mark.parametrize(
-    ("num_in", "num_out"), [(32, 16), (64, 96), (576, 192), (64, 328), (64, 97)]
-)
-@pytest.mark.parametrize("has_bias", [False, True])
-def test_a_four_bit_layer_is_its_dequantised_self(
-    num_in: int, num_out: int, has_bias: bool
-) -> None:
-    """Also where the outputs are no multiple of 16, as many heads are: the kernel refuses those."""
-    rng = torch.Generator().manual_seed(1)
-    weight = torch.randn(num_out, num_in, generator=rng).bfloat16()
-    bias = torch.randn(num_out, generator=rng).bfloat16() if has_bias else None
-    linear, restored = Int4Linear(weight, bias), dequantised(*quantise(weight))
-    for rows in (1, 2, 7):
-        x = torch.randn(rows, num_in, generator=rng).bfloat16()
-        other = torch.randn(rows, num_out, generator=rng).bfloat16()
-        truth = x.float() @ restored.T + (0 if bias is None else bias.float())
-        close = {"rtol": 0.02, "atol": 0.02 * float(truth.std())}
-        assert torch.allclose(linear(x).float(), truth, **close)
-        silu = torch.nn.functional.silu(truth)
-        assert torch.allclose(linear.silu(x).float(), silu, **close)
-        assert torch.allclose(linear.times(x, other).float(), truth * other.float(), **close)
-        assert torch.allclose(linear.plus(x, other).float(), truth + other.float(), **close)
-
-
-def test_a_width_that_does_not_divide_is_refused() -> None:
-    with pytest.raises(ValueError, match="multiple of 32; got 48"):
-        quantise(torch.zeros(4, 48))
-
-
-@needs_int4
-def test_a_model_of_such_a_width_says_why_it_has_no_four_bit_copy() -> None:
-    assert why_not_int4((64, 96)) is None
-    assert why_not_int4((64, 48)) == (
-        "4-bit layers need widths that are multiples of 32; this model has 48"
-    )
-    assert layer_widths(family_config("llama", head_dim=8)) == (64, 96, 32)
-
-
-@needs_int4
-def test_a_four_bit_copy_resembles_its_model(tmp_path: Path) -> None:
-    folder = tiny_folder(tmp_path / "model")
-    whole = read_after(load_packed(folder, context=128), PREFIX, TREE)
-    copy = read_after(load_packed(folder, context=128, make=Int4Linear), PREFIX, TREE)
-    correlation = torch.corrcoef(torch.stack((whole.flatten(), copy.flatten())))[0, 1]
-    assert 0.8 < float(correlation) < 1 - 1e-6

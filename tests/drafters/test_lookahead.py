@@ -97,7 +97,7 @@ def observed(proposal: Proposal, text: list[int], new: list[int]) -> Outcome:
 
 
 @pytest.mark.parametrize("from_prompt", [False, True])
-@pytest.mark.parametrize("guesses", [1, 3, 24])
+@pytest.mark.parametrize("guesses", [1, 3])
 @pytest.mark.parametrize(
     ("width", "ngram"), [(1, 2), (5, 2), (1, 3), (4, 3), (4, 4), (2, 6), (7, 5), (1, 8)]
 )
@@ -118,7 +118,7 @@ def test_window_pool_and_guesses_agree(
             reference.add(tuple(text[end - ngram : end]))
 
     collect(0)
-    for _ in range(30):
+    for _ in range(20):
         proposal = drafter.propose(context_of(text))
         drafts = {proposal.tree.path_tokens(row) for row in range(1, len(proposal.tree))}
         wanted = reference.pool.get(text[-1], [])

@@ -33,6 +33,7 @@ from tests.engine.tables import TableLM, blurred, random_table
 
 V = 23
 PROMPT = [1, 2, 3, 1, 2]
+BUDGET = 16
 SAMPLINGS = (
     SamplingParams(),
     SamplingParams(temperature=1.0, top_p=0.9),
@@ -43,7 +44,7 @@ SAMPLINGS = (
 @pytest.fixture(params=range(len(SAMPLINGS)))
 def setup(request: pytest.FixtureRequest) -> Setup:
     lm = random_table(V)
-    return Setup(lm, PROMPT, 30, SAMPLINGS[request.param], draft=blurred(lm))
+    return Setup(lm, PROMPT, BUDGET, SAMPLINGS[request.param], draft=blurred(lm))
 
 
 class Watched:
@@ -85,7 +86,7 @@ def test_trees_keep_to_their_bounds(setup: Setup, name: str, knobs: Knobs) -> No
         assert list(context.tokens) == committed
         assert tree.tokens[0] == committed[-1]
         drafted = tree.num_draft_tokens + 1
-        assert max(tree.depths[:drafted]) <= context.max_depth == 29 - len(committed) + 5
+        assert max(tree.depths[:drafted]) <= context.max_depth == BUDGET - 1 - len(committed) + 5
         assert all(0 <= token < V for token in tree.tokens)
         assert len(proposal.draft_probs) == len(tree)
         assert all(0 < q <= 1 for q in proposal.draft_probs)
@@ -137,7 +138,7 @@ def without_seconds(rounds: Sequence[RoundTrace]) -> str:
 @pytest.mark.parametrize(("name", "knobs"), ALL_SETTINGS, ids=SETTING_IDS)
 def test_a_seed_decides_the_trace(name: str, knobs: Knobs) -> None:
     lm = random_table(V)
-    hot = Setup(lm, PROMPT, 30, SamplingParams(temperature=1.0), draft=blurred(lm))
+    hot = Setup(lm, PROMPT, BUDGET, SamplingParams(temperature=1.0), draft=blurred(lm))
     make = make_or_skip(name, knobs, hot)
     for rule in ("rejection", "coupled"):
         ruled = replace(hot, rule=rule)  # type: ignore[arg-type]
@@ -209,7 +210,7 @@ def test_a_padded_head_never_speaks() -> None:
     table[..., 20:] = 50.0
     lm = TableLM(table)
     for sampling in SAMPLINGS:
-        setup = Setup(lm, PROMPT, 30, sampling, num_known_tokens=20, draft=lm)
+        setup = Setup(lm, PROMPT, BUDGET, sampling, num_known_tokens=20, draft=lm)
         for make in makes_here(setup).values():
             rounds = finish(setup.lane(make))
             assert max(answer_of(rounds)) < 20

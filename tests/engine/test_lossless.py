@@ -60,7 +60,7 @@ def setup(request: pytest.FixtureRequest) -> Setup:
 @pytest.mark.parametrize(("name", "knobs"), ALL_SETTINGS, ids=SETTING_IDS)
 def test_greedy_is_the_targets_argmax(setup: Setup, name: str, knobs: Knobs) -> None:
     make = make_or_skip(name, knobs, setup)
-    for seed in range(3):
+    for seed in range(2):
         lm = random_table(V, seed=seed)
         played = replace(setup, lm=lm, draft=blurred(lm), seed=seed)
         assert played.answer(make) == greedy_by_hand(lm, setup.sampling, 40)
@@ -216,7 +216,7 @@ def test_coupled_lanes_write_the_plain_lanes_text(
     name: str, knobs: Knobs, temperature: float
 ) -> None:
     lm = random_table(V)
-    for seed in range(4):
+    for seed in range(2):
         sampling = SamplingParams(temperature=temperature, top_p=0.95)
         setup = Setup(lm, PROMPT, 30, sampling, "coupled", seed, draft=blurred(lm))
         assert setup.answer(make_or_skip(name, knobs, setup)) == setup.answer(PLAIN)

@@ -34,7 +34,7 @@ PROMPT = [40, 41, 42, 40, 41]
 @pytest.fixture(scope="module")
 def setup() -> Setup:
     lm = random_table(V, seed=3)
-    return Setup(lm, PROMPT, budget=30, draft=blurred(lm, spread=0.3))
+    return Setup(lm, PROMPT, budget=20, draft=blurred(lm, spread=0.3))
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_budgets_cut_a_drafter_that_ignores_them(setup: Setup, answer: list[int]
         assert_ends_with(replace(setup, budget=budget).play(making(too_deep)), answer[:budget])
 
 
-@pytest.mark.parametrize("room", [1, 2, 3, 7])
+@pytest.mark.parametrize("room", [1, 2, 7])
 @pytest.mark.parametrize(("name", "knobs"), ALL_SETTINGS, ids=SETTING_IDS)
 def test_the_context_ends_the_text(
     setup: Setup, answer: list[int], room: int, name: str, knobs: Knobs
@@ -132,8 +132,8 @@ def test_the_context_ends_the_text(
     assert lane.end_reason == "context"
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("index", [0, 1, 2, 5, 8])
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("index", [0, 2, 5])
 def test_a_stop_string_inside_a_block_ends_the_text(
     setup: Setup, answer: list[int], index: int, size: int
 ) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 _OPS = torch.ops.mkldnn
-# Laid out for 1 row. Laid out for 4, passes of 24 to 64 rows are 10 % faster, but from 33 rows on
+# Laid out for 1 row. Laid out for 4, passes of 24 to 64 rows are 5 to 15 % faster, but from 33 rows on
 # a row's last bits depend on the others, and a large tree could differ from plain decoding.
 _BATCH_HINT = 1
 

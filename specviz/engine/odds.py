@@ -66,24 +66,33 @@ def _odds_at(
     residual: Tensor | None,
     text: TokenText,
 ) -> tuple[TokenOdds, ...]:
-    scores = logits.float().cpu().clamp_min(LOWEST_LOGIT)
-    tokens = top_tokens(scores, NUM_TARGET_ODDS)
+    scores = logits.float().cpu()
     drafted = None if proposal.child_probs is None else proposal.child_probs[row]
     children = [proposal.tree.tokens[child] for child in proposal.tree.children(row)]
+    tokens = top_tokens(scores, NUM_TARGET_ODDS)
     tokens += [token for token in children[:NUM_DRAFT_ODDS] if token not in tokens]
     if drafted is not None and children:
-        likely = top_tokens(drafted, NUM_DRAFT_ODDS)
-        tokens += [token for token in likely if token not in tokens and float(drafted[token]) > 0]
-    mass = float(scores.logsumexp(0))
-    return tuple(
-        TokenOdds(
-            token=token,
-            text=text.piece(token),
-            softmax_prob=float((scores[token] - mass).exp()),
-            logit=float(scores[token]),
-            target_prob=float(probs[token]),
-            draft_prob=None if drafted is None or not children else float(drafted[token]),
-            residual_prob=None if residual is None else float(residual[token]),
-        )
-        for token in tokens
+        num_possible = int(drafted.count_nonzero())  # 1 under greedy: no ranking of zeros
+        likely = top_tokens(drafted, min(NUM_DRAFT_ODDS, num_possible))
+        tokens += [token for token in likely if token not in tokens]
+    chosen = scores[tokens]
+    columns = zip(
+        tokens,
+        (chosen - scores.logsumexp(0)).exp().tolist(),
+        chosen.clamp_min(LOWEST_LOGIT).tolist(),
+        probs[tokens].tolist(),
+        _values(drafted if children else None, tokens),
+        _values(residual, tokens),
+        strict=True,
     )
+    return tuple(
+        TokenOdds(token, text.piece(token), softmax, logit, p, q, rest)
+        for token, softmax, logit, p, q, rest in columns
+    )
+
+
+def _values(probs: Tensor | None, tokens: list[int]) -> list[float] | list[None]:
+    if probs is None:
+        return [None] * len(tokens)
+    values: list[float] = probs[tokens].tolist()
+    return values

@@ -32,13 +32,13 @@ class PackedCache:
         self, num_rows: int
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]:
         """Per layer: where the pass writes (n, 2K, D), and what it then reads: keys
-        (K, L + n, D), values and a column of ones (K, L + n, D + 1)."""
+        (K, D, L + n), values and a column of ones (K, L + n, D + 1)."""
         end = self._length + num_rows
         if end > self.capacity:
             raise ValueError(f"the cache holds {self.capacity} rows; this pass needs {end}")
         self._num_pending = num_rows
         writes = self.buffer[:, :, self._length : end, :-1].transpose(1, 2)
-        keys = self.buffer[:, : self.num_kv_heads, :end, :-1]
+        keys = self.buffer[:, : self.num_kv_heads, :end, :-1].transpose(2, 3)
         values = self.buffer[:, self.num_kv_heads :, :end]
         return writes.unbind(0), keys.unbind(0), values.unbind(0)
 

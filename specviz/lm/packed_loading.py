@@ -16,10 +16,9 @@ from specviz.lm.packed import (
     DoubledNorm,
     PackedLayer,
     PackedLM,
-    PackedShape,
     PackedWeights,
-    Rotation,
 )
+from specviz.lm.packed_attention import HeadShape, Rotation
 
 MODEL_TYPES = ("llama", "mistral", "qwen2")  # the same layer, with or without q/k/v biases
 ROPE_TYPES = ("default", "linear", "llama3", "yarn")  # frequencies that do not change with length
@@ -42,8 +41,8 @@ def why_not(config: Any) -> str | None:
 
 def layer_widths(config: Any) -> tuple[int, ...]:
     """How many inputs the linear layers of a model of this config have."""
-    shape = _shape_of(config)
-    return (shape.hidden_size, config.intermediate_size, shape.num_query_heads * shape.head_size)
+    heads = _heads_of(config)
+    return (config.hidden_size, config.intermediate_size, heads.num_query_heads * heads.head_size)
 
 
 def load_packed(
@@ -75,7 +74,7 @@ def pack(
     make: MakeLinear = PackedLinear,
 ) -> PackedWeights:
     """`PackedWeights` of a Llama-like model with transformers' tensor names."""
-    shape = _shape_of(config)
+    heads = _heads_of(config)
     eps = config.rms_norm_eps
     embedding = tensors["model.embed_tokens.weight"]
     head = embedding if config.tie_word_embeddings else tensors["lm_head.weight"]
@@ -84,12 +83,12 @@ def pack(
     used = [t for name, t in tensors.items() if not name.startswith("model.layers.")]
     used += [t for name, t in tensors.items() if name.startswith(tuple(prefixes))]
     return PackedWeights(
-        shape=shape,
+        heads=heads,
         embedding=embedding,
-        layers=tuple(_pack_layer(tensors, prefix, shape, eps, make) for prefix in prefixes),
+        layers=tuple(_pack_layer(tensors, prefix, heads, eps, make) for prefix in prefixes),
         final_norm=DoubledNorm(tensors["model.norm.weight"], eps),
         head=make(head, None),
-        rotation=_rotation_of(config, shape),
+        rotation=_rotation_of(config, heads),
         vocab_size=len(head),
         num_parameters=sum(t.numel() for t in used),
         max_context=context,
@@ -97,21 +96,23 @@ def pack(
 
 
 def _pack_layer(
-    tensors: Mapping[str, Tensor], prefix: str, shape: PackedShape, eps: float, make: MakeLinear
+    tensors: Mapping[str, Tensor], prefix: str, heads: HeadShape, eps: float, make: MakeLinear
 ) -> PackedLayer:
     def layer(name: str) -> Linear:
         return make(tensors[f"{prefix}{name}.weight"], tensors.get(f"{prefix}{name}.bias"))
 
-    heads = [(f"{prefix}self_attn.{name}_proj", name != "v") for name in "qkv"]
-    weight = torch.cat([_interleaved(tensors[f"{n}.weight"], shape, is_on=r) for n, r in heads])
-    biases = [tensors.get(f"{n}.bias") for n, _ in heads]
-    bias = None
-    if all(b is not None for b in biases):
-        pairs = zip(biases, heads, strict=True)
-        bias = torch.cat([_interleaved(b, shape, is_on=r) for b, (_, r) in pairs if b is not None])
+    def fused(kind: str) -> Tensor | None:
+        rows = [tensors.get(f"{prefix}self_attn.{name}_proj.{kind}") for name in "qkv"]
+        found = [t for t in rows if t is not None]
+        if len(found) < len(rows):
+            return None
+        return torch.cat([*(_interleaved(t, heads.head_size) for t in found[:2]), found[2]])
+
+    weight = fused("weight")
+    assert weight is not None, "a Llama-like layer has query, key and value weights"
     return PackedLayer(
         input_norm=DoubledNorm(tensors[prefix + "input_layernorm.weight"], eps),
-        qkv=make(weight, bias),
+        qkv=make(weight, fused("bias")),
         output=layer("self_attn.o_proj"),
         mlp_norm=DoubledNorm(tensors[prefix + "post_attention_layernorm.weight"], eps),
         gate=layer("mlp.gate_proj"),
@@ -120,26 +121,17 @@ def _pack_layer(
     )
 
 
-def _interleaved(rows: Tensor, shape: PackedShape, *, is_on: bool) -> Tensor:
+def _interleaved(rows: Tensor, head_size: int) -> Tensor:
     """Rows of each head reordered from halves (d0 .. d_half ..) to pairs (d0, d_half, d1, ...)."""
-    if not is_on:
-        return rows
-    halves = rows.view(-1, 2, shape.head_size // 2, *rows.shape[1:])
+    halves = rows.view(-1, 2, head_size // 2, *rows.shape[1:])
     return halves.transpose(1, 2).flatten(0, 2)
 
 
-def _shape_of(config: Any) -> PackedShape:
-    head_size = getattr(config, "head_dim", None)
-    return PackedShape(
-        hidden_size=config.hidden_size,
-        num_query_heads=config.num_attention_heads,
-        num_kv_heads=config.num_key_value_heads,
-        head_size=head_size or config.hidden_size // config.num_attention_heads,
-    )
+def _heads_of(config: Any) -> HeadShape:
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return HeadShape(config.num_attention_heads, config.num_key_value_heads, size)
 
 
-def _rotation_of(config: Any, shape: PackedShape) -> Rotation:
+def _rotation_of(config: Any, heads: HeadShape) -> Rotation:
     rope = LlamaRotaryEmbedding(config)  # transformers' own frequencies, whatever the rope type
-    rotated = shape.num_query_heads + shape.num_kv_heads
-    heads = (rotated, shape.num_kv_heads)
     return Rotation(rope.inv_freq, float(rope.attention_scaling), heads)

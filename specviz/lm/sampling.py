@@ -41,7 +41,7 @@ class Sampler:
         if self.params.repetition_penalty != 1.0:
             _penalise(scores, path, self.params.repetition_penalty)
         if self.is_greedy:
-            return _one_hot(int(scores.argmax()), len(scores))
+            return _one_hot(int(scores.max(0).indices), len(scores))
         scores = scores / self.params.temperature
         scores = scores - scores.max()
         return _truncated(torch.softmax(scores, -1), self.params)
@@ -119,14 +119,17 @@ def make_chance(rule: str, seed: int) -> Chance:
 
 def favourites(logits: Tensor) -> list[int]:
     """The likeliest token of each row of (N, V) `logits`; among equals the lowest id."""
-    best: list[int] = logits.float().argmax(-1).tolist()
+    best: list[int] = logits.max(-1).indices.tolist()
     return best
 
 
 def top_tokens(values: Tensor, count: int) -> list[int]:
     """The `count` largest of (V,) `values`, best first; among equals the lowest id first."""
-    edge = values.topk(min(count, len(values))).values[-1]
-    ids = (values >= edge).nonzero().flatten()
+    top = values.topk(min(count + 1, len(values)))
+    ids = top.indices.sort().values
+    if len(ids) > count and bool(top.values[-1] == top.values[-2]):
+        # A tie at the edge: topk may have taken any of the equals, so all of them are ranked.
+        ids = (values >= top.values[-1]).nonzero().flatten()
     order = torch.sort(values[ids], descending=True, stable=True).indices
     best: list[int] = ids[order][:count].tolist()
     return best

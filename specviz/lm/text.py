@@ -25,6 +25,8 @@ class TokenText:
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self.names: dict[int, str] = {i: name for name, i in tokenizer.get_vocab().items()}
+        # Ids the tokenizer defines end here; rows of a head above are padding.
+        self.num_known_tokens = max(self.names) + 1
         self.special_ids = frozenset(
             token for token, added in tokenizer.added_tokens_decoder.items() if added.special
         )
@@ -33,11 +35,6 @@ class TokenText:
         self._has_byte_pieces = decoders is None or "ByteFallback" in decoders
         self._pieces: dict[int, str] = {}
         self._anchor = self._ordinary_token()
-
-    @property
-    def num_known_tokens(self) -> int:
-        """Ids the tokenizer defines end here; rows of a head above are padding."""
-        return max(self.names) + 1
 
     def piece(self, token: int) -> str:
         """The token's own text: spaces kept, a lone byte as <0xF0>, a special token by name."""

@@ -16,6 +16,9 @@ from torch import Tensor
 # n = rows of the pass, L = cached tokens, D = head size, Q and K = number of query and of
 # key-value heads, G = query heads that share a key head
 
+LOWEST_SCORE = -87.0  # its exponential is the least that float32 holds in full precision
+LOWEST_WEIGHT = 1.7e-38  # a little above that
+
 
 @dataclass(frozen=True, slots=True)
 class HeadShape:
@@ -43,6 +46,7 @@ class Attention:
         num_rows, num_keys = mask.shape
         kv_heads, group, size = shape.num_kv_heads, shape.group, shape.head_size
         self._scale = size**-0.5
+        self._has_hidden_keys = num_rows > 1
         self._factors = factors
         self._fused = torch.empty(num_rows, shape.num_heads * size)
         heads = self._fused.view(num_rows, shape.num_heads, size)
@@ -77,10 +81,19 @@ class Attention:
         writes.copy_(self._new_keys_values)
         self._stacked_queries.copy_(self._loose_queries)
         torch.baddbmm(self._mask, self._queries, keys, alpha=self._scale, out=self._scores)
-        self._scores.sub_(self._scores.amax(-1, keepdim=True)).exp_()
+        self._weigh()
         torch.bmm(self._scores, values, out=self._sums)
         torch.div(self._mixed, self._total, out=self._attended_heads)
         return self._attended
+
+    def _weigh(self) -> None:
+        """Scores to weights, unnormalised: e^(score - highest), exactly 0 for a hidden key."""
+        scores = self._scores.sub_(self._scores.amax(-1, keepdim=True))
+        if self._has_hidden_keys:
+            # exp takes ten times as long over an underflow, and hidden scores are all underflows.
+            torch.threshold_(scores.clamp_min_(LOWEST_SCORE).exp_(), LOWEST_WEIGHT, 0.0)
+        else:
+            scores.exp_()
 
 
 class Rotation:

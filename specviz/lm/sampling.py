@@ -16,6 +16,7 @@ from torch import Tensor
 
 from specviz.config import SamplingParams
 
+BLOCK = 256  # tokens among which `top_tokens` first looks for the largest
 TINY_TEMPERATURE = 1e-5  # below it the hottest float64 softmax is one-hot but for exact ties
 
 
@@ -125,14 +126,20 @@ def favourites(logits: Tensor) -> list[int]:
 
 def top_tokens(values: Tensor, count: int) -> list[int]:
     """The `count` largest of (V,) `values`, best first; among equals the lowest id first."""
-    top = values.topk(min(count + 1, len(values)))
-    ids = top.indices.sort().values
-    if len(ids) > count and bool(top.values[-1] == top.values[-2]):
-        # A tie at the edge: topk may have taken any of the equals, so all of them are ranked.
-        ids = (values >= top.values[-1]).nonzero().flatten()
+    ids = (values >= _reached_by(values, count)).nonzero().flatten()
     order = torch.sort(values[ids], descending=True, stable=True).indices
     best: list[int] = ids[order][:count].tolist()
     return best
+
+
+def _reached_by(values: Tensor, count: int) -> Tensor:
+    """A value that at least `count` tokens reach. Not the highest such value, but quickly found:
+    the maxima of blocks are as many tokens as there are blocks, and few to rank."""
+    num_blocks = len(values) // BLOCK
+    if count > num_blocks:
+        return values.topk(min(count, len(values))).values[-1]
+    maxima = values[: num_blocks * BLOCK].view(num_blocks, BLOCK).amax(-1)
+    return maxima.topk(count).values[-1]
 
 
 def _penalise(scores: Tensor, path: Iterable[int], penalty: float) -> None:

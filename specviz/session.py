@@ -13,7 +13,7 @@ import queue
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
@@ -171,9 +171,13 @@ class LiveSession:
             self._leave(ticket)
 
     def _pass_on(self, ticket: _Ticket) -> None:
-        for event in self._engine_here().run(ticket.request, ticket.is_cancelled.is_set):
-            self._latest = event if isinstance(event, Progress) else None
-            ticket.events.put(event)
+        events = self._engine_here().run(ticket.request, ticket.is_cancelled.is_set)
+        with closing(events):
+            for event in events:
+                self._latest = event if isinstance(event, Progress) else None
+                if self._latest is not None and ticket.is_cancelled.is_set():
+                    return  # nothing has started, so there is nothing to end in good order
+                ticket.events.put(event)
 
     def _engine_here(self) -> Engine:
         if self._engine is None:

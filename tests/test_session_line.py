@@ -62,6 +62,30 @@ def test_cancel_with_nobody_there_does_nothing(session: LiveSession) -> None:
     assert len(answers(drain(session.events(request(session, PLAIN))))) == 1
 
 
+def test_cancel_ends_a_run_that_is_still_fetching(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stop during a download used to wait for the download: nobody looked until the first round."""
+    is_closed = threading.Event()
+
+    def endless(spec: object) -> Iterator[Progress]:
+        try:
+            while True:
+                yield Progress("fetch", "Fetching.", 1, 2)
+                time.sleep(0.01)
+        finally:
+            is_closed.set()
+
+    monkeypatch.setattr("specviz.engine.store.fetch", endless)
+    with opened(folder) as session:
+        seen = []
+        for event in session.events(request(session)):
+            seen.append(event)
+            session.cancel()
+        assert all(isinstance(event, Progress) for event in seen)
+        assert is_closed.wait(5)
+
+
 def test_closing_the_stream_ends_the_work(
     session: LiveSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ class Engine:
 
     def run(
         self, request: Request, is_cancelled: Callable[[], bool] = lambda: False
-    ) -> Iterator[SessionEvent]:
+    ) -> Generator[SessionEvent, None, None]:
         """Progress, then the trace. ValueError, WeightsUnavailable: why the run cannot start."""
         target = yield from self.store.get(self.targets[request.target], request.precision)
         watch = Stopwatch(self.store.device)

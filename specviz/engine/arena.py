@@ -26,7 +26,7 @@ def race(lanes: Sequence[Lane], is_cancelled: Callable[[], bool]) -> Iterator[Ro
         lane = min(running, key=lambda lane: lane.clock_seconds)  # the first of equals
         try:
             yield lane.play_round()
-        except (FloatingPointError, RuntimeError, MemoryError) as error:
+        except Exception as error:  # one lane's fault must not end the others
             log.exception("lane %s ended", lane.index)
             lane.end_reason = "error"
             message = failure_sentence(error)

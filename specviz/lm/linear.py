@@ -15,7 +15,7 @@ from torch import Tensor
 _OPS = torch.ops.mkldnn
 # Laid out for 4 rows: fastest from 1 to 32 rows, and up to 32 a row does not depend on the others.
 # From 33 rows on its last bits would, so larger passes are cut into slices. (Laid out for 1 row,
-# rows are independent at any size, but 32 of them cost a fifth more.)
+# rows are independent at any size, but 32 of them take a sixth longer.)
 _BATCH_HINT = 4
 _MAX_ROWS = 32
 

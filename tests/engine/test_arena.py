@@ -119,6 +119,7 @@ def broken_at(count: int, error: Callable[[], Exception]) -> MakeDrafter:
         (lambda: RuntimeError("CUDA out of memory. Tried to allocate 2 GiB\nmore"), "ran out of m"),
         (lambda: RuntimeError("shape mismatch\nsecond line"), "RuntimeError: shape mismatch"),
         (lambda: RuntimeError(), "RuntimeError"),
+        (lambda: KeyError("a fault in a drafter"), "KeyError"),
         (lambda: FloatingPointError("No numbers here."), "No numbers here."),
     ],
 )

@@ -100,7 +100,10 @@ class PackedLM:
             hidden, tapped = self._forward(chunk, depths, visible, cache, taps)
             cache.keep(range(len(hidden)))
             features.append(tapped)
-        return torch.cat(features) if taps and features else None
+        if not taps:
+            return None
+        nothing = torch.empty(0, self.hidden_size * len(taps), dtype=self.dtype)
+        return torch.cat([nothing, *features])
 
     @torch.inference_mode()
     def read(self, tree: DraftTree, cache: KVCache, taps: Sequence[FeatureTap] = ()) -> LMOutput:

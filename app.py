@@ -36,8 +36,16 @@ def parser() -> argparse.ArgumentParser:
     )
     words.add_argument("--draft", type=Path, metavar="PATH", help="a local draft model for it")
     words.add_argument("--host", help="address to serve on (default: $GRADIO_SERVER_NAME)")
-    words.add_argument("--port", type=int, help="port (default: $GRADIO_SERVER_PORT, or from 7860)")
+    words.add_argument(
+        "--port", type=_port, help="port (default: $GRADIO_SERVER_PORT, or from 7860)"
+    )
     return words
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"a port is a number from 1 to 65535; got {text!r}")
+    return int(text)
 
 
 def replay(options: argparse.Namespace) -> None:
@@ -46,6 +54,11 @@ def replay(options: argparse.Namespace) -> None:
 
 
 def live(options: argparse.Namespace) -> None:
+    for name, folder in (("--target", options.target), ("--draft", options.draft)):
+        if folder is not None and not (folder / "config.json").is_file():
+            raise ValueError(
+                f"{name} takes the folder of a checkpoint; {folder} has no config.json."
+            )
     session = LiveSession(target=options.target, draft=options.draft)
     recorded = Recordings(sorted((ASSETS / "traces").glob("*.jsonl.gz")))
     warm_up = WarmUp(session)

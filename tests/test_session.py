@@ -13,7 +13,6 @@ import pytest
 
 from specviz.config import LaneSpec, SamplingParams
 from specviz.drafters import DRAFTERS
-from specviz.engine import lane as lane_module
 from specviz.engine.api import lane_names
 from specviz.session import LiveSession, Recorder, ReplaySession, drain
 from specviz.trace import Failure, LaneEnd, LaneStart, Progress, RoundTrace, RunEnd, RunStart
@@ -162,7 +161,7 @@ def test_an_error_of_ours_is_told_and_logged_and_the_next_run_works(
         raise KeyError("a bug")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lane_module, "verify", broken)
+        patch.setattr("specviz.engine.api.describe_machine", broken)
         *_, last = session.events(request(session))
         assert isinstance(last, Failure)
         assert "KeyError: 'a bug'" in last.message

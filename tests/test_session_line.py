@@ -86,6 +86,19 @@ def test_cancel_ends_a_run_that_is_still_fetching(
         assert is_closed.wait(5)
 
 
+def test_cancel_ends_a_long_prefill(session: LiveSession) -> None:
+    """Stop while a long prompt was being read used to wait for the last of it."""
+    words = " ".join(f"word{i}" for i in range(60))
+    seen = []
+    for event in session.events(request(session, prompt=words)):
+        seen.append(event)
+        if isinstance(event, Progress) and event.message.startswith("Reading the prompt"):
+            session.cancel()
+    assert seen
+    assert all(isinstance(event, Progress) for event in seen)
+    assert len(answers(drain(session.events(request(session))))) == 3
+
+
 def test_closing_the_stream_ends_the_work(
     session: LiveSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from specviz.lm.sampling import Sampler, make_chance
 from specviz.lm.text import encode_prompt
 from specviz.trace import LaneStart, LaneTarget, Progress, RunEnd, RunStart, SessionEvent
 
+PREFILL_CHUNK = 256  # tokens read between two looks at whether anybody still waits
 MAX_ROWS = 512  # rows of one pass that a cache has room for behind the text
 
 
@@ -40,8 +41,8 @@ class Engine:
         """Progress, then the trace. ValueError, WeightsUnavailable: why the run cannot start."""
         target = yield from self.store.get(self.targets[request.target], request.precision)
         watch = Stopwatch(self.store.device)
-        yield Progress("load", "Reading the prompt.")
         run = _Run(request, target)
+        yield from run.read_prompt()
         yield run.started()
         for lane in run.lanes:
             yield run.lane_started(lane)
@@ -63,24 +64,29 @@ class _Run:
             for cls, spec in zip(classes, request.lanes, strict=True)
         ]
         self.names = lane_names(request.lanes)
-        cache, features = self._prefill()
-        self.lanes = [
-            self._lane(index, drafter, cache.clone(), features)
-            for index, drafter in enumerate(self.drafters)
-        ]
+        self.lanes: list[Lane] = []
+        self.prefill_seconds = 0.0
+        self.drafter_prefill_seconds: list[float] = []
 
-    def _prefill(self) -> tuple[KVCache, dict[FeatureTap, Tensor]]:
-        """One read of the prompt for all lanes: its cache, and every tap's features."""
-        lm = self.target.loaded.lm
+    def read_prompt(self) -> Iterator[Progress]:
+        """One prefill for all lanes, then each drafter's own; whoever listens may stop in between."""
+        lm, prompt = self.target.loaded.lm, self.tokens[:-1]
         room = min(len(self.tokens) + self.request.max_new_tokens, lm.max_context)
         cache = lm.new_cache(room + MAX_ROWS)
         taps = list(dict.fromkeys(tap for drafter in self.drafters for tap in drafter.taps))
-        watch = Stopwatch(lm.device)
-        features = lm.prefill(self.tokens[:-1], cache, taps)
-        self.prefill_seconds = watch.lap()
-        if features is None:
-            return cache, {}
-        return cache, dict(zip(taps, features.chunk(len(taps), dim=-1), strict=True))
+        watch, parts = Stopwatch(lm.device), list[Tensor | None]()
+        for start in range(0, max(len(prompt), 1), PREFILL_CHUNK):
+            yield Progress("load", f"Reading the prompt: {start:,} of {len(prompt):,} tokens.")
+            watch.lap()
+            parts.append(lm.prefill(prompt[start : start + PREFILL_CHUNK], cache, taps))
+            self.prefill_seconds += watch.lap()
+        features = [part for part in parts if part is not None]
+        by_tap = torch.cat(features).chunk(len(taps), dim=-1) if features else ()
+        of_tap = dict(zip(taps, by_tap, strict=True))
+        for index, drafter in enumerate(self.drafters):
+            yield Progress("load", f"{drafter.title}: the drafter reads the prompt.")
+            self.lanes.append(self._lane(index, drafter, cache.clone(), of_tap))
+            self.drafter_prefill_seconds.append(self.lanes[index].start())
 
     def _lane(
         self, index: int, drafter: Drafter, cache: KVCache, features: dict[FeatureTap, Tensor]
@@ -145,7 +151,7 @@ class _Run:
             exactness=drafter.exactness,
             verification=self.request.verification,
             sampling=self.request.sampling,
-            drafter_prefill_seconds=lane.start(),
+            drafter_prefill_seconds=self.drafter_prefill_seconds[lane.index],
         )
 
 

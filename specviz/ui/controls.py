@@ -191,7 +191,7 @@ def run_controls() -> dict[str, Any]:
                 DEFAULTS.seed, label=copy.SEED_LABEL, info=copy.SEED_HELP, precision=0, minimum=0
             ),
             "stop_strings": gr.Textbox(
-                "", label=copy.STOP_STRINGS_LABEL, info=copy.STOP_STRINGS_HELP, lines=1
+                "", label=copy.STOP_STRINGS_LABEL, info=copy.STOP_STRINGS_HELP, lines=2
             ),
         }
     with gr.Row():

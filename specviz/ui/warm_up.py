@@ -39,7 +39,9 @@ class WarmUp:
     def _warm(self) -> dict[str, object]:
         catalog = self._session.catalog()
         lanes = (LaneSpec(catalog.drafters[0].name),)
-        request = Request("Hello", lanes, target=catalog.targets[0].name, max_new_tokens=1)
+        # As raw text: a base model has no chat template, and can be made ready all the same.
+        target = catalog.targets[0].name
+        request = Request("Hello", lanes, target=target, is_chat=False, max_new_tokens=1)
         for event in self._session.events(request):
             if isinstance(event, Failure):
                 return _state("failed", event.message)

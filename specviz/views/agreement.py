@@ -55,7 +55,10 @@ class Comparison:
 
     def __init__(self, lane: LaneStart, dtype: str) -> None:
         self._expected = expected_state(lane)
-        self._is_greedy = is_greedy(lane.sampling)
+        # A penalty moves scores after these logits, so their gap then says nothing of a tie.
+        self._is_plainly_greedy = (
+            is_greedy(lane.sampling) and lane.sampling.repetition_penalty == 1.0
+        )
         self._dtype = dtype
         self._num_equal = 0
         self._difference: Agreement | None = None
@@ -87,7 +90,7 @@ class Comparison:
         gap = odds.top_two_gap
         if state == "lossy":
             sentence += ": the acceptance rule of this lane is lossy"
-        elif self._is_greedy:
+        elif self._is_plainly_greedy:
             tie = gap <= near_tie_gap(odds, self._dtype)
             kind = "near-tie, rounding decides" if tie else "not a near-tie"
             sentence += f": top two logits differ by {gap:.3g} ({kind})"

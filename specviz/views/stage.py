@@ -68,7 +68,12 @@ from specviz.trace import (
 )
 from specviz.views.agreement import Comparison, is_greedy
 from specviz.views.round_picture import check_lengths, picture, short
-from specviz.views.summary import PLAIN_DRAFTER, lane_end_sentence, round_sentence
+from specviz.views.summary import (
+    PLAIN_DRAFTER,
+    lane_end_sentence,
+    own_prefill,
+    round_sentence,
+)
 from specviz.views.tokens import legible
 
 Item: TypeAlias = dict[str, Any]
@@ -180,7 +185,9 @@ class StageFeed:
             "lane": start.lane,
             "name": legible(start.name),
             "title": legible(start.title),
-            "description": legible(start.description),
+            "description": legible(
+                "; ".join(filter(None, (start.description, own_prefill(start))))
+            ),
             "knobs": legible(", ".join(f"{k} {v}" for k, v in start.knobs.items())),
             "is_plain": lane.is_plain,
             "is_lossy": start.exactness == "lossy",

@@ -57,10 +57,18 @@ def run_summary(events: Iterable[SessionEvent]) -> str:
     )
     for start in starts:
         lines += ["", f"{start.name}: {start.title}"]
+        if words := own_prefill(start):
+            lines.append(f"  {words}")
         lines += [f"  {line}" for line in _lane_lines(start, rounds[start.lane], plain, run)]
         if start.lane in ends:
             lines.append(f"  {lane_end_sentence(ends[start.lane])}")
     return legible("\n".join(lines))
+
+
+def own_prefill(start: LaneStart) -> str:
+    """What the drafter took to read the prompt, if it reads it at all; like prefill, on no clock."""
+    seconds = start.drafter_prefill_seconds
+    return f"own prefill {seconds:.2f} s, before the clock starts" if seconds >= 0.005 else ""
 
 
 def _lane_lines(

@@ -84,7 +84,7 @@ class _Run:
         by_tap = torch.cat(features).chunk(len(taps), dim=-1) if features else ()
         of_tap = dict(zip(taps, by_tap, strict=True))
         for index, drafter in enumerate(self.drafters):
-            yield Progress("load", f"{drafter.title}: the drafter reads the prompt.")
+            yield Progress("load", f"{drafter.title} gets ready.")
             self.lanes.append(self._lane(index, drafter, cache.clone(), of_tap))
             self.drafter_prefill_seconds.append(self.lanes[index].start())
 

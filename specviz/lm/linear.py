@@ -7,6 +7,7 @@ rows), which plain `F.linear` does not promise.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -38,6 +39,15 @@ def why_not_packed() -> str | None:
     if not _OPS._is_mkldnn_bf16_supported():
         return "this CPU has no bfloat16 kernels (AVX-512 is needed)"
     return None
+
+
+def reordered_linear(
+    weight: Tensor, bias: Tensor | None, *, batch_hint: int
+) -> Callable[[Tensor], Tensor]:
+    """x (n, in) -> (n, out), bf16, for passes of about `batch_hint` rows. For batches, not lanes:
+    a row's last bits may depend on how many others are in the pass."""
+    laid_out = _OPS._reorder_linear_weight(weight.contiguous(), batch_hint)
+    return lambda x: _OPS._linear_pointwise(x, laid_out, bias, "none", [], "")
 
 
 class PackedLinear:

@@ -27,6 +27,11 @@ MakeLinear = Callable[[Tensor, Tensor | None], Linear]
 
 def why_not(config: Any) -> str | None:
     """None if a model of this config can run packed on this machine; otherwise the reason."""
+    return why_not_llama_like(config) or why_not_packed()
+
+
+def why_not_llama_like(config: Any) -> str | None:
+    """None if it has the layers that `packed` and `batched` compute; otherwise the reason."""
     if config.model_type not in MODEL_TYPES:
         return f"there is a packed forward pass for {', '.join(MODEL_TYPES)} models only"
     if config.hidden_act != "silu":
@@ -36,7 +41,7 @@ def why_not(config: Any) -> str | None:
         return f"rope type {rope} changes with the length of the text"
     if getattr(config, "mlp_bias", False):
         return "its MLP layers have biases"
-    return why_not_packed()
+    return None
 
 
 def layer_widths(config: Any) -> tuple[int, ...]:

@@ -1,0 +1,1 @@
+"""Recipes that train drafters for a target: data, features, losses, checkpoints."""

@@ -35,6 +35,9 @@ def parser() -> argparse.ArgumentParser:
         "--target", type=Path, metavar="PATH", help="offer this local checkpoint too"
     )
     words.add_argument("--draft", type=Path, metavar="PATH", help="a local draft model for it")
+    words.add_argument(
+        "--drafters", type=Path, metavar="PATH", help="a folder of trained drafters of your own"
+    )
     words.add_argument("--host", help="address to serve on (default: $GRADIO_SERVER_NAME)")
     words.add_argument(
         "--port", type=_port, help="port (default: $GRADIO_SERVER_PORT, or from 7860)"
@@ -59,7 +62,9 @@ def live(options: argparse.Namespace) -> None:
             raise ValueError(
                 f"{name} takes the folder of a checkpoint; {folder} has no config.json."
             )
-    session = LiveSession(target=options.target, draft=options.draft)
+    if options.drafters is not None and not options.drafters.is_dir():
+        raise ValueError(f"--drafters takes a folder of trained drafters; got {options.drafters}.")
+    session = LiveSession(options.target, options.draft, options.drafters)
     recorded = Recordings(sorted((ASSETS / "traces").glob("*.jsonl.gz")))
     warm_up = WarmUp(session)
     page = build_ui(session, recorded, warm_up)

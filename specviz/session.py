@@ -88,10 +88,16 @@ class LiveSession:
     however many server threads watch, and the page never runs on the lane's clock.
     """
 
-    def __init__(self, target: Path | None = None, draft: Path | None = None) -> None:
+    def __init__(
+        self,
+        target: Path | None = None,
+        draft: Path | None = None,
+        drafters: Path | None = None,
+    ) -> None:
         own = () if target is None else (local_target(str(target)),)
         self._targets = (*own, *TARGETS)
         self._draft = draft
+        self._drafters = drafters
         self._engine: Engine | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
         self._line: list[_Ticket] = []
@@ -183,7 +189,7 @@ class LiveSession:
         if self._engine is None:
             from specviz.engine import Engine
 
-            self._engine = Engine(self._targets, self._draft)
+            self._engine = Engine(self._targets, self._draft, self._drafters)
         return self._engine
 
 

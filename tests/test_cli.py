@@ -90,6 +90,7 @@ def test_a_switch_is_no_number_and_a_whole_number_no_fraction() -> None:
         (["run", "x", "--stop", ""], "A stop string is empty"),
         (["run", "x", "--target", "gpt-9"], "--target takes a name (smollm2-135m-instruct)"),
         (["run", "x", "--draft", "nowhere"], "--draft takes the folder of a checkpoint"),
+        (["run", "x", "--drafters", "nowhere"], "--drafters takes a folder of trained drafters"),
         (["run", "x", "--out", "nowhere/run.jsonl"], "--out takes a file in a folder that exists"),
         (["replay", "nowhere.jsonl"], "No such file or directory: nowhere.jsonl."),
         (["replay", "specviz/tree.py"], "This is not a trace: line 1 is not JSON"),

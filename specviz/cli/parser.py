@@ -78,6 +78,12 @@ def _add_models(words: argparse.ArgumentParser) -> None:
         "--draft", type=Path, metavar="FOLDER", help="a checkpoint of your own to draft with"
     )
     words.add_argument(
+        "--drafters",
+        type=Path,
+        metavar="FOLDER",
+        help="a folder of trained drafters of your own, one folder for each method in it",
+    )
+    words.add_argument(
         "--precision",
         choices=("auto", "bfloat16", "float32"),
         default=DEFAULTS.precision,

@@ -27,7 +27,7 @@ def run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
     request = request_of(options)
     _check_out(options.out)
     target = find_target(options.target)
-    session = _open_session(target, options.draft)
+    session = _open_session(target, options.draft, options.drafters)
     request = checked(replace(request, target=target.name), session.catalog())
     try:
         with _interrupts(session, err):
@@ -74,10 +74,12 @@ def find_target(text: str) -> TargetSpec:
     return local_target(text)
 
 
-def _open_session(target: TargetSpec, draft: Path | None) -> LiveSession:
+def _open_session(target: TargetSpec, draft: Path | None, drafters: Path | None) -> LiveSession:
     if draft is not None and not draft.is_dir():
         raise ValueError(f"--draft takes the folder of a checkpoint; got {str(draft)!r}.")
-    return LiveSession(target=Path(target.path) if target.path else None, draft=draft)
+    if drafters is not None and not drafters.is_dir():
+        raise ValueError(f"--drafters takes a folder of trained drafters; got {str(drafters)!r}.")
+    return LiveSession(Path(target.path) if target.path else None, draft, drafters)
 
 
 def _check_out(path: Path | None) -> None:

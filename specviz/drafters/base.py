@@ -10,10 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
+import torch
 from torch import Tensor
 
 from specviz.config import Exactness
 from specviz.lm.base import FeatureTap, LanguageModel
+from specviz.lm.checkpoints import DrafterCheckpoint
 from specviz.lm.sampling import Chance, Sampler
 from specviz.trace import Verdict
 from specviz.tree import DraftTree
@@ -95,10 +97,14 @@ class TargetKit:
     hidden_size: int
     num_layers: int
     max_context: int
+    dtype: torch.dtype  # compute dtype of the target's hidden states
+    device: torch.device
     embed: Callable[[Tensor], Tensor]
     head: Callable[[Tensor], Tensor]
+    head_rows: Callable[[Tensor], Tensor]  # ids (n,) -> (n, H) rows of the head, compute dtype
     copy: Callable[[CopySpec], LanguageModel]  # ValueError says why it cannot be made here
     has_quantised_copy: bool
     draft_lm: Callable[
         [], LanguageModel | None
     ]  # the owner's own draft checkpoint, if one was given
+    trained: Callable[[str], DrafterCheckpoint]  # by method; ValueError: none for this target here

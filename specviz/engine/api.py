@@ -31,9 +31,14 @@ MAX_ROWS = 512  # rows of one pass that a cache has room for behind the text
 class Engine:
     """Runs one request at a time on one device. Not thread-safe: the session owns its thread."""
 
-    def __init__(self, targets: Sequence[TargetSpec], draft_folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        targets: Sequence[TargetSpec],
+        draft_folder: Path | None = None,
+        drafters_root: Path | None = None,
+    ) -> None:
         self.targets = {spec.name: spec for spec in targets}
-        self.store = ModelStore(draft_folder)
+        self.store = ModelStore(draft_folder, drafters_root)
 
     def run(
         self, request: Request, is_cancelled: Callable[[], bool] = lambda: False

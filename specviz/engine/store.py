@@ -11,15 +11,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from specviz.config import Precision, TargetSpec
 from specviz.drafters.base import CopySpec, TargetKit
 from specviz.lm.base import LanguageModel
+from specviz.lm.checkpoints import (
+    DrafterCheckpoint,
+    check_target,
+    load_checkpoint,
+    tokenizer_sha256,
+)
 from specviz.lm.device import pick_device
 from specviz.lm.loading import LoadedLM, load_copy, load_target, why_not_copied_in_int4
 from specviz.lm.vocabulary import check_same_tokens
 from specviz.lm.weights import fetch
 from specviz.trace import Progress
+
+SHIPPED_DRAFTERS = Path(__file__).parents[2] / "assets" / "drafters"  # by target, then by method
+HEAD_CHUNK = 64  # hidden dimensions whose column of the head is asked for at once
 
 
 @dataclass(slots=True)
@@ -31,7 +41,10 @@ class ReadyTarget:
     source: str
     loaded: LoadedLM
     draft_folder: Path | None
+    drafters_root: Path | None = None
     copies: dict[CopySpec, LanguageModel] = field(default_factory=dict)
+    checkpoints: dict[str, DrafterCheckpoint] = field(default_factory=dict)
+    head_parts: dict[bytes, Tensor] = field(default_factory=dict)
     own_draft: LanguageModel | None = None
 
     def kit(self) -> TargetKit:
@@ -42,11 +55,15 @@ class ReadyTarget:
             hidden_size=lm.hidden_size,
             num_layers=lm.num_layers,
             max_context=lm.max_context,
+            dtype=lm.dtype,
+            device=lm.device,
             embed=lm.embed,
             head=lm.head,
+            head_rows=self._head_rows,
             copy=self._copy,
             has_quantised_copy=why_not_copied_in_int4(self.loaded) is None,
             draft_lm=self._own_draft,
+            trained=self._trained,
         )
 
     def _copy(self, spec: CopySpec) -> LanguageModel:
@@ -62,10 +79,52 @@ class ReadyTarget:
             self.own_draft = draft.lm
         return self.own_draft
 
+    def _trained(self, method: str) -> DrafterCheckpoint:
+        if method not in self.checkpoints:
+            folder = self._folder_of(method)
+            checkpoint, lm = load_checkpoint(folder), self.loaded.lm
+            check_target(
+                checkpoint,
+                hidden_size=lm.hidden_size,
+                num_layers=lm.num_layers,
+                vocab_size=lm.vocab_size,
+                tokenizer_sha256=tokenizer_sha256(self.loaded.tokenizer),
+            )
+            self.checkpoints[method] = checkpoint
+        return self.checkpoints[method]
+
+    def _folder_of(self, method: str) -> Path:
+        """The owner's own drafter before the one that is shipped."""
+        shipped = SHIPPED_DRAFTERS / self.spec.name
+        for root in (self.drafters_root, shipped):
+            if root is not None and (root / method).is_dir():
+                return root / method
+        raise ValueError(
+            f"There are no trained {method} weights for {self.spec.title}: train them with `python "
+            f"-m specviz train {method}`, start with --drafters FOLDER if you have a folder that "
+            f"holds {method}/, or choose another drafter."
+        )
+
+    def _head_rows(self, ids: Tensor) -> Tensor:
+        key = ids.cpu().numpy().tobytes()
+        if key not in self.head_parts:
+            self.head_parts[key] = head_rows(self.loaded.lm, ids)
+        return self.head_parts[key]
+
+
+def head_rows(lm: LanguageModel, ids: Tensor) -> Tensor:
+    """(n, H) rows of the head, compute dtype: a unit vector's logits are one column of it, and no
+    rounding is in a product with 1. So it does not matter how the model keeps its head."""
+    units = torch.eye(lm.hidden_size, dtype=lm.dtype, device=lm.device)
+    ids = ids.to(lm.device)
+    columns = [lm.head(chunk)[:, ids] for chunk in torch.split(units, HEAD_CHUNK)]
+    return torch.cat(columns).T.to(lm.dtype).contiguous()
+
 
 class ModelStore:
-    def __init__(self, draft_folder: Path | None = None) -> None:
+    def __init__(self, draft_folder: Path | None = None, drafters_root: Path | None = None) -> None:
         self.draft_folder = draft_folder
+        self.drafters_root = drafters_root
         self.device: torch.device = pick_device()
         self._ready: ReadyTarget | None = None
 
@@ -81,5 +140,7 @@ class ModelStore:
         self._ready = None
         gc.collect()
         loaded = load_target(checkpoint.folder, precision, self.device)
-        self._ready = ReadyTarget(spec, precision, checkpoint.source, loaded, self.draft_folder)
+        self._ready = ReadyTarget(
+            spec, precision, checkpoint.source, loaded, self.draft_folder, self.drafters_root
+        )
         return self._ready

@@ -14,7 +14,9 @@ from specviz.drafters.base import Drafter, TargetKit
 from specviz.drafters.knobs import knobs_of
 from specviz.engine.lane import Lane, LaneParts
 from specviz.engine.stopping import StopRule
+from specviz.engine.store import head_rows
 from specviz.lm.base import LanguageModel
+from specviz.lm.checkpoints import DrafterCheckpoint
 from specviz.lm.sampling import Chance, Sampler, make_chance
 from specviz.lm.text import TokenText
 from specviz.trace import RoundTrace
@@ -34,17 +36,24 @@ def kit_of(lm: LanguageModel, draft: LanguageModel | None = None) -> TargetKit:
             raise ValueError("there is no copy in this test")
         return draft
 
+    def trained(method: str) -> DrafterCheckpoint:
+        raise ValueError(f"there are no {method} weights in this test")
+
     return TargetKit(
         vocab_size=lm.vocab_size,
         num_known_tokens=lm.vocab_size,
         hidden_size=lm.hidden_size,
         num_layers=lm.num_layers,
         max_context=lm.max_context,
+        dtype=lm.dtype,
+        device=lm.device,
         embed=lm.embed,
         head=lm.head,
+        head_rows=lambda ids: head_rows(lm, ids),
         copy=copy,
         has_quantised_copy=False,
         draft_lm=lambda: draft,
+        trained=trained,
     )
 
 

@@ -1,0 +1,152 @@
+"""Trained drafters as files: config.json and safetensors, in one file or several, read and written.
+
+What a tensor means is the drafter's own business; here files are whole, or a sentence says what
+is wrong. A checkpoint of ours names the target it was trained for. It is known by its sizes and
+its tokenizer, never by its bytes: one target comes from several sources, rounded differently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from specviz.lm.checkpoint_files import INDEX, WEIGHTS, check_folder, read_json
+from specviz.lm.folder import cut_short
+
+MAX_FILE_BYTES = 9_500_000  # a repository with larger files could not be pushed everywhere
+_HEADER_BYTES = 200  # of one tensor in a file's header: name, type, shape, place
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterCheckpoint:
+    folder: Path
+    config: dict[str, Any]
+    tensors: dict[str, Tensor]  # as stored: bf16 weights, whole numbers as they are
+
+
+def load_checkpoint(folder: Path) -> DrafterCheckpoint:
+    """ValueError: the folder or a file is missing, cut short, or not what its index promises."""
+    check_folder(folder)
+    tensors: dict[str, Tensor] = {}
+    try:
+        for file in _weight_files(folder):
+            with safe_open(file, framework="pt") as shard:
+                tensors |= {name: shard.get_tensor(name) for name in shard.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise ValueError(cut_short(folder, error)) from error
+    return DrafterCheckpoint(folder, read_json(folder / "config.json"), tensors)
+
+
+def save_checkpoint(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write config.json and the weights, real numbers as bf16, in files of at most MAX_FILE_BYTES.
+
+    A single tensor larger than that gets a file of its own. Other files of the folder stay;
+    weights of an earlier save are replaced once all new ones are written.
+    """
+    part = folder.with_name(folder.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    stored = {name: _stored(tensor) for name, tensor in tensors.items()}
+    shards = list(_shards(stored))
+    names = [WEIGHTS]
+    if len(shards) > 1:
+        names = [f"model-{i:05}-of-{len(shards):05}.safetensors" for i in range(1, len(shards) + 1)]
+        _write_json(part / INDEX, _index(dict(zip(names, shards, strict=True))))
+    for name, shard in zip(names, shards, strict=True):
+        save_file(shard, part / name, metadata={"format": "pt"})
+    _write_json(part / "config.json", dict(config))
+    folder.mkdir(exist_ok=True)
+    for old in (*folder.glob("model*.safetensors"), folder / INDEX):
+        old.unlink(missing_ok=True)
+    for new in part.iterdir():
+        new.replace(folder / new.name)
+    part.rmdir()
+
+
+def check_target(
+    checkpoint: DrafterCheckpoint,
+    *,
+    hidden_size: int,
+    num_layers: int,
+    vocab_size: int,
+    tokenizer_sha256: str,
+) -> None:
+    """ValueError, naming what differs, if the checkpoint says it was trained for another target.
+
+    Published checkpoints do not say; their shapes are checked where they are used.
+    """
+    trained_for = checkpoint.config.get("specviz_target")
+    if trained_for is None:
+        return
+    given = {
+        "hidden_size": hidden_size,
+        "num_layers": num_layers,
+        "vocab_size": vocab_size,
+        "tokenizer_sha256": tokenizer_sha256,
+    }
+    for fact, here in given.items():
+        there = trained_for.get(fact)
+        if there != here:
+            raise ValueError(
+                f"The drafter in {checkpoint.folder} was trained for another target than this "
+                f"one ({trained_for.get('name', 'unnamed')}): {fact} is {_short(there)} there and "
+                f"{_short(here)} here. Train one for this target, or choose another drafter."
+            )
+
+
+def tokenizer_sha256(tokenizer: Any) -> str:
+    """Of a tokenizer's ids and the token each one stands for, however its files are written."""
+    by_id = sorted((token, name) for name, token in tokenizer.get_vocab().items())
+    return hashlib.sha256(json.dumps(by_id).encode()).hexdigest()
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    if not (folder / INDEX).exists():
+        return [folder / WEIGHTS]
+    return [folder / name for name in sorted(set(read_json(folder / INDEX)["weight_map"].values()))]
+
+
+def _stored(tensor: Tensor) -> Tensor:
+    kept = tensor.bfloat16() if tensor.is_floating_point() else tensor
+    return kept.detach().to("cpu").contiguous().clone()
+
+
+def _num_bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size() + _HEADER_BYTES
+
+
+def _shards(tensors: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+    shard: dict[str, Tensor] = {}
+    room = MAX_FILE_BYTES - _HEADER_BYTES
+    for name, tensor in tensors.items():
+        if shard and _num_bytes(tensor) > room:
+            yield shard
+            shard, room = {}, MAX_FILE_BYTES - _HEADER_BYTES
+        shard[name] = tensor
+        room -= _num_bytes(tensor)
+    yield shard
+
+
+def _index(shards: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
+    held = [tensor for shard in shards.values() for tensor in shard.values()]
+    total = sum(tensor.numel() * tensor.element_size() for tensor in held)
+    weight_map = {name: file for file, shard in shards.items() for name in shard}
+    return {"metadata": {"total_size": total}, "weight_map": weight_map}
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2) + "\n", "utf-8")
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 24 else f"{text[:12]}…"

@@ -1,14 +1,21 @@
 """Numbers about a run, from its trace alone. Page, command line and benchmark share them.
 
-Every definition stands here once. `rounds` are those of one lane, in order.
+Every definition stands here once. `rounds` are those of one lane, in order; a `Tally` is what they
+add up to, and tallies of several prompts add up too.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from statistics import median, quantiles
 
-from specviz.trace import RoundTrace
+from specviz.trace import RoundTrace, RowOdds
+
+MANTISSA_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
+NEAR_TIE_STEPS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +30,94 @@ class DepthAcceptance:
     def rate(self) -> float:
         return self.num_accepted / self.num_reached
 
+    def __add__(self, other: DepthAcceptance) -> DepthAcceptance:
+        assert self.depth == other.depth
+        return DepthAcceptance(
+            self.depth,
+            self.num_reached + other.num_reached,
+            self.num_accepted + other.num_accepted,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TimeSplit:
-    draft_seconds: float
-    verify_seconds: float
-    commit_seconds: float
+    draft_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    commit_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
         return self.draft_seconds + self.verify_seconds + self.commit_seconds
+
+    def __add__(self, other: TimeSplit) -> TimeSplit:
+        return TimeSplit(
+            self.draft_seconds + other.draft_seconds,
+            self.verify_seconds + other.verify_seconds,
+            self.commit_seconds + other.commit_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What rounds add up to. Ratios need at least one round, and clocks that moved."""
+
+    num_rounds: int = 0
+    num_tokens: int = 0
+    num_drafted: int = 0
+    num_accepted: int = 0
+    num_rows: int = 0  # read by the target: roots, drafts and lookahead rows
+    depths: tuple[DepthAcceptance, ...] = ()  # from depth 1 on, none left out
+    time: TimeSplit = field(default_factory=TimeSplit)
+
+    def __add__(self, other: Tally) -> Tally:
+        pairs = zip_longest(self.depths, other.depths)
+        return Tally(
+            num_rounds=self.num_rounds + other.num_rounds,
+            num_tokens=self.num_tokens + other.num_tokens,
+            num_drafted=self.num_drafted + other.num_drafted,
+            num_accepted=self.num_accepted + other.num_accepted,
+            num_rows=self.num_rows + other.num_rows,
+            depths=tuple(a + b if a and b else a or b for a, b in pairs),
+            time=self.time + other.time,
+        )
+
+    @property
+    def tau(self) -> float:
+        """Tokens committed per target pass, the target's own included; a cut round counts as one."""
+        return self.num_tokens / self.num_rounds
+
+    @property
+    def accepted_per_round(self) -> float:
+        """tau without the target's own token."""
+        return self.num_accepted / self.num_rounds
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """accepted / drafted; in a tree at most one path can be accepted. None: nothing drafted."""
+        return self.num_accepted / self.num_drafted if self.num_drafted else None
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens over the lane's own clock: prefill, drawing and other lanes excluded."""
+        return self.num_tokens / self.time.seconds
+
+    def speedup(self, plain: Tally) -> float:
+        """S: plain's seconds per token over ours."""
+        return self.tokens_per_second / plain.tokens_per_second
+
+    def rho(self, plain: Tally) -> float:
+        """Cost of a round in plain steps; S = tau / rho."""
+        per_round = self.time.seconds / self.num_rounds
+        return per_round * plain.num_rounds / plain.time.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Median and quartiles of one number over prompts."""
+
+    low: float
+    median: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +125,34 @@ class Difference:
     """Where two lanes part: the first token that differs, and how near to a tie it was."""
 
     position: int  # 0-based index into the answer
-    top_two_gap: float  # of the baseline's logits there
+    odds: RowOdds  # the baseline's there
+
+    @property
+    def top_two_gap(self) -> float:
+        return self.odds.top_two_gap
+
+    def is_near_tie(self, dtype: str) -> bool:
+        return self.top_two_gap <= near_tie_gap(self.odds, dtype)
+
+
+def tally(rounds: Sequence[RoundTrace]) -> Tally:
+    return Tally(
+        num_rounds=len(rounds),
+        num_tokens=num_tokens(rounds),
+        num_drafted=num_drafted(rounds),
+        num_accepted=num_accepted(rounds),
+        num_rows=sum(r.rows_written for r in rounds),
+        depths=acceptance_by_depth(rounds),
+        time=time_split(rounds),
+    )
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Quartiles by linear interpolation; of one value, that value."""
+    if len(values) == 1:
+        return Spread(values[0], values[0], values[0])
+    low, _, high = quantiles(values, n=4, method="inclusive")
+    return Spread(low, median(values), high)
 
 
 def num_tokens(rounds: Sequence[RoundTrace]) -> int:
@@ -48,8 +160,7 @@ def num_tokens(rounds: Sequence[RoundTrace]) -> int:
 
 
 def mean_acceptance_length(rounds: Sequence[RoundTrace]) -> float:
-    """tau: tokens committed per target pass, the target's own token included."""
-    return num_tokens(rounds) / len(rounds)
+    return tally(rounds).tau
 
 
 def num_drafted(rounds: Sequence[RoundTrace]) -> int:
@@ -61,9 +172,7 @@ def num_accepted(rounds: Sequence[RoundTrace]) -> int:
 
 
 def acceptance_rate(rounds: Sequence[RoundTrace]) -> float | None:
-    """accepted / drafted; in a tree at most one path can be accepted. None: nothing was drafted."""
-    drafted = num_drafted(rounds)
-    return num_accepted(rounds) / drafted if drafted else None
+    return tally(rounds).acceptance_rate
 
 
 def acceptance_by_depth(rounds: Sequence[RoundTrace]) -> tuple[DepthAcceptance, ...]:
@@ -88,19 +197,15 @@ def time_split(rounds: Sequence[RoundTrace]) -> TimeSplit:
 
 
 def tokens_per_second(rounds: Sequence[RoundTrace]) -> float:
-    """Tokens over the lane's own clock: prefill, drawing and other lanes excluded."""
-    return num_tokens(rounds) / time_split(rounds).seconds
+    return tally(rounds).tokens_per_second
 
 
 def speedup(rounds: Sequence[RoundTrace], plain: Sequence[RoundTrace]) -> float:
-    """S: tokens per second over those of the plain lane of the same run."""
-    return tokens_per_second(rounds) / tokens_per_second(plain)
+    return tally(rounds).speedup(tally(plain))
 
 
 def rho(rounds: Sequence[RoundTrace], plain: Sequence[RoundTrace]) -> float:
-    """Cost of a round in plain steps; S = tau / rho."""
-    per_round = time_split(rounds).seconds / len(rounds)
-    return per_round * len(plain) / time_split(plain).seconds
+    return tally(rounds).rho(tally(plain))
 
 
 def answer_tokens(rounds: Sequence[RoundTrace]) -> tuple[int, ...]:
@@ -114,9 +219,18 @@ def first_difference(
     ours, theirs = answer_tokens(rounds), answer_tokens(plain)
     for position, (a, b) in enumerate(zip(ours, theirs, strict=False)):
         if a != b:
-            gaps = [odds.top_two_gap for r in plain for odds in r.odds]
-            return Difference(position, gaps[position])
+            return Difference(position, [odds for r in plain for odds in r.odds][position])
     return None
+
+
+def near_tie_gap(odds: RowOdds, dtype: str) -> float:
+    """The largest gap of two logits that still is a near-tie: two steps of the dtype up there."""
+    top = max(abs(o.logit) for o in odds.odds)
+    if top == 0 or not math.isfinite(top):
+        return 0.0
+    exponent = math.frexp(top)[1] - 1
+    bits = MANTISSA_BITS.get(dtype.removeprefix("torch."), MANTISSA_BITS["float32"])
+    return NEAR_TIE_STEPS * math.ldexp(1.0, exponent - bits)
 
 
 def _was_cut(round_: RoundTrace) -> bool:

@@ -93,3 +93,48 @@ def test_the_first_difference_and_its_gap(plain: list[RoundTrace]) -> None:
     difference = metrics.first_difference(other, gaps)
     assert difference is not None
     assert (difference.position, difference.top_two_gap) == (3, 3.0)
+
+
+def test_tallies_of_two_prompts_add_up_to_that_of_all_their_rounds(
+    rounds: list[RoundTrace],
+) -> None:
+    """Depths differ in number: the second prompt never got past its first draft token."""
+    short = [chain_round((50, 51), (8, 9), seconds=(0.5, 1.0, 0.5))]
+    both = metrics.tally(rounds) + metrics.tally(short)
+    assert both == metrics.tally(short) + metrics.tally(rounds)
+    assert both == metrics.tally([*rounds, *short])
+    assert (both.num_rounds, both.num_tokens, both.num_rows) == (4, 7, 12)
+    assert [(d.num_reached, d.num_accepted) for d in both.depths] == [(4, 2), (2, 1)]
+    assert (both.tau, both.accepted_per_round, both.acceptance_rate) == (7 / 4, 3 / 4, 3 / 8)
+    assert both.time.seconds == pytest.approx(12.5)
+
+
+def test_without_the_targets_own_token_a_cut_round_counts_what_it_kept() -> None:
+    """A stop on the first draft token: one token, accepted, and none of the target's own."""
+    tree = DraftTree.chain(0, (1, 2))
+    cut = metrics.tally([round_trace(tree, greedy_verdict(tree, (1, 2, 3)).cut(1, tree))])
+    assert (cut.tau, cut.accepted_per_round) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "quartiles"),
+    [
+        ([3.0], (3, 3, 3)),
+        ([4.0, 1.0, 2.0, 3.0], (1.75, 2.5, 3.25)),
+        ([1.0, 2.0], (1.25, 1.5, 1.75)),
+    ],
+)
+def test_quartiles_lie_between_the_values(
+    values: list[float], quartiles: tuple[float, float, float]
+) -> None:
+    found = metrics.spread(values)
+    assert (found.low, found.median, found.high) == quartiles
+
+
+def test_a_difference_is_a_near_tie_by_the_steps_of_the_dtype(plain: list[RoundTrace]) -> None:
+    """Logits of 14 and 14 - 1/8: two bfloat16 steps apart, a hundred thousand of float32."""
+    near = [replace(r, odds=round_trace(r.tree, r.verdict, gap=0.125).odds) for r in plain]
+    difference = metrics.first_difference([chain_round((), (40, 0))], near)
+    assert difference is not None
+    assert difference.is_near_tie("bfloat16")
+    assert not difference.is_near_tie("float32")

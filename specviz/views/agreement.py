@@ -6,16 +6,14 @@ may differ by right (independent draws, a lossy rule) it says so and counts noth
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from specviz.config import SamplingParams
+from specviz.metrics import near_tie_gap
 from specviz.trace import LaneStart, RowOdds
 
-MANTISSA_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
-NEAR_TIE_STEPS = 2
 State: TypeAlias = Literal["identical", "differs", "independent", "lossy"]
 
 
@@ -38,16 +36,6 @@ def expected_state(lane: LaneStart) -> State:
     if is_greedy(lane.sampling) or lane.verification == "coupled":
         return "identical"
     return "independent"
-
-
-def near_tie_gap(odds: RowOdds, dtype: str) -> float:
-    """The largest gap of two logits that still is a near-tie: two steps of the dtype up there."""
-    top = max(abs(o.logit) for o in odds.odds)
-    if top == 0 or not math.isfinite(top):
-        return 0.0
-    exponent = math.frexp(top)[1] - 1
-    bits = MANTISSA_BITS.get(dtype.removeprefix("torch."), MANTISSA_BITS["float32"])
-    return NEAR_TIE_STEPS * math.ldexp(1.0, exponent - bits)
 
 
 class Comparison:

@@ -9,7 +9,8 @@ import pytest
 
 from specviz import metrics
 from specviz.config import SamplingParams
-from specviz.views.agreement import Comparison, near_tie_gap
+from specviz.metrics import near_tie_gap
+from specviz.views.agreement import Comparison
 from tests.traces import ids, lane_start, odds
 
 A, B, C = ids("Reading", " a", " model")

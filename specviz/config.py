@@ -6,6 +6,7 @@ Every value that reaches the engine from a person (page, command line, API) pass
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -149,6 +150,17 @@ def checked(request: Request, catalog: Catalog) -> Request:
     infos = {info.name: info for info in catalog.drafters}
     lanes = tuple(_checked_lane(lane, infos) for lane in request.lanes)
     return replace(request, lanes=lanes)
+
+
+def lane_names(specs: Sequence[LaneSpec]) -> list[str]:
+    """Drafter names, with the changed knobs where one drafter runs in several lanes."""
+    drafters = [spec.drafter for spec in specs]
+    names = []
+    for spec in specs:
+        changed = ", ".join(f"{name}={value}" for name, value in spec.knobs)
+        is_shared = drafters.count(spec.drafter) > 1 and changed
+        names.append(f"{spec.drafter} ({changed})" if is_shared else spec.drafter)
+    return names
 
 
 def _checked_lane(lane: LaneSpec, infos: dict[str, DrafterInfo]) -> LaneSpec:

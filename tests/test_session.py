@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from specviz.config import LaneSpec, SamplingParams
+from specviz.config import LaneSpec, SamplingParams, lane_names
 from specviz.drafters import DRAFTERS
-from specviz.engine.api import lane_names
 from specviz.session import LiveSession, Recorder, ReplaySession, drain
 from specviz.trace import Failure, LaneEnd, LaneStart, Progress, RoundTrace, RunEnd, RunStart
 from specviz.trace_io import dump_events, load_events, read_trace

@@ -6,7 +6,7 @@ import argparse
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -25,12 +25,12 @@ from specviz.trace import RunStart, SessionEvent
 
 def run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
     request = request_of(options)
-    _check_out(options.out)
+    check_out(options.out)
     target = find_target(options.target)
-    session = _open_session(target, options.draft, options.drafters)
+    session = open_session(target, options.draft, options.drafters)
     request = checked(replace(request, target=target.name), session.catalog())
     try:
-        with _interrupts(session, err):
+        with interrupts(session.cancel, err):
             return watch(_recorded(session.events(request), options.out), out, err)
     except BrokenPipeError:
         raise
@@ -74,7 +74,8 @@ def find_target(text: str) -> TargetSpec:
     return local_target(text)
 
 
-def _open_session(target: TargetSpec, draft: Path | None, drafters: Path | None) -> LiveSession:
+def open_session(target: TargetSpec, draft: Path | None, drafters: Path | None) -> LiveSession:
+    """ValueError: a folder is none."""
     if draft is not None and not draft.is_dir():
         raise ValueError(f"--draft takes the folder of a checkpoint; got {str(draft)!r}.")
     if drafters is not None and not drafters.is_dir():
@@ -82,7 +83,8 @@ def _open_session(target: TargetSpec, draft: Path | None, drafters: Path | None)
     return LiveSession(Path(target.path) if target.path else None, draft, drafters)
 
 
-def _check_out(path: Path | None) -> None:
+def check_out(path: Path | None) -> None:
+    """ValueError: nothing can be written there."""
     if path is None:
         return
     if path.is_dir() or not path.parent.is_dir():
@@ -102,12 +104,12 @@ def _recorded(events: Iterator[SessionEvent], path: Path | None) -> Iterator[Ses
 
 
 @contextmanager
-def _interrupts(session: LiveSession, err: TextIO) -> Iterator[None]:
-    """The first Ctrl-C ends the run in good order, the second ends the program."""
+def interrupts(cancel: Callable[[], None], err: TextIO) -> Iterator[None]:
+    """The first Ctrl-C calls `cancel`, which ends in good order; the second ends the program."""
 
     def stop() -> None:
         err.write("\nStopping after this round; press Ctrl-C again to quit at once.\n")
-        session.cancel()
+        cancel()
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
         del number, frame

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specviz.config import LaneSpec, Request, TargetSpec
+from specviz.config import Request, TargetSpec, lane_names
 from specviz.drafters import drafter_class
 from specviz.drafters.base import Drafter
 from specviz.engine.arena import race
@@ -158,17 +158,6 @@ class _Run:
             sampling=self.request.sampling,
             drafter_prefill_seconds=self.drafter_prefill_seconds[lane.index],
         )
-
-
-def lane_names(specs: Sequence[LaneSpec]) -> list[str]:
-    """Drafter names, with the changed knobs where one drafter runs in several lanes."""
-    drafters = [spec.drafter for spec in specs]
-    names = []
-    for spec in specs:
-        changed = ", ".join(f"{name}={value}" for name, value in spec.knobs)
-        is_shared = drafters.count(spec.drafter) > 1 and changed
-        names.append(f"{spec.drafter} ({changed})" if is_shared else spec.drafter)
-    return names
 
 
 def _check_length(tokens: Sequence[int], target: ReadyTarget) -> None:

@@ -7,7 +7,7 @@ that decode read the same tensors in their own, leaner way, and a test compares 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -21,6 +21,7 @@ from specviz.lm.base import FeatureTap
 # B = sequences, T = tokens of the longest, H = hidden size, F = width of the taps, n = rows
 # picked from B x T, Vd = draft vocabulary
 
+CHUNK_ROWS = 64  # of logits at a time in the loss: two megabytes in float32
 NUM_RANKS = 10  # how far down a drafter's list a hit is looked for
 
 
@@ -86,6 +87,22 @@ class Trainee(Protocol):
         """Go on from a checkpoint in the published names. ValueError: it does not fit."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The target's soft answers, computed once and read at several distances."""
+
+    places: Tensor  # (B, T) bool: the target wrote the token after this place
+    probs: Tensor  # (n, Vd): its distribution at each of them, in order
+
+    def after(self, distance: int) -> tuple[Tensor, Tensor]:
+        """Rows (B, T) bool whose place t + distance has an answer, and (m,) where in `probs`."""
+        rows = torch.zeros_like(self.places)
+        rows[:, : rows.shape[1] - distance] = self.places[:, distance:]
+        is_read = torch.zeros_like(self.places)
+        is_read[:, distance:] = self.places[:, distance:]
+        return rows, is_read[self.places].nonzero()[:, 0]
+
+
 class DraftVocab(nn.Module):
     """The target's head, or a head of the drafter's own, over the draft vocabulary alone."""
 
@@ -107,16 +124,125 @@ class DraftVocab(nn.Module):
         """(n, Vd) float32: what the target gives each token of the draft vocabulary."""
         return torch.softmax(F.linear(normed, self.weight).float(), dim=-1)
 
+    def answers(self, batch: TrainBatch) -> Answers:
+        """What the target said at every place of `batch` whose next token it wrote."""
+        places = torch.zeros_like(batch.is_answer)
+        places[:, :-1] = batch.is_answer[:, 1:]
+        return Answers(places, self.target_probs(batch.normed[places]))
+
     @property
     def d2t(self) -> Tensor:
         """(Vd,) int64 offsets: target id = draft id + d2t[draft id], as EAGLE-3 stores them."""
         return self.ids - torch.arange(len(self.ids))
 
 
-def soft_cross_entropy(logits: Tensor, probs: Tensor) -> Tensor:
-    """(n,) -sum p log q: the gradient of KL(p || q). logits and probs (n, Vd)."""
-    scores = logits.float()
-    return torch.logsumexp(scores, dim=-1) - (probs * scores).sum(dim=-1)
+def soft_cross_entropy(logits: Tensor, probs: Tensor, at: Tensor | None = None) -> Tensor:
+    """(n,) float32 -sum p log q: the gradient of KL(p || q). logits (n, Vd); probs (n, Vd), or
+    (m, Vd) whose row at[i] belongs to logits' row i."""
+    at = torch.arange(len(logits), device=logits.device) if at is None else at
+    loss: Tensor = _SoftCrossEntropy.apply(logits, probs, at)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _SoftCrossEntropy(torch.autograd.Function):
+    """Its gradient, q - p, is made while the logits are in the processor's cache: on a CPU the
+    separate passes over n x Vd numbers would cost as much as the head itself."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, probs: Tensor, at: Tensor) -> Tensor:
+        gradient, losses = torch.empty_like(logits), []
+        for start in range(0, len(logits), CHUNK_ROWS):
+            rows = slice(start, start + CHUNK_ROWS)
+            scores, wanted = logits[rows].float(), probs[at[rows]].float()
+            total = torch.logsumexp(scores, dim=-1, keepdim=True)
+            agreed = torch.bmm(wanted[:, None], scores[:, :, None])[:, 0]
+            losses.append((total - agreed)[:, 0])
+            gradient[rows] = scores.sub_(total).exp_().sub_(wanted)
+        ctx.save_for_backward(gradient)
+        return torch.cat(losses) if losses else logits.new_zeros(0, dtype=torch.float32)
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * outer[0][:, None].to(gradient.dtype), None, None
+
+
+@torch.no_grad()
+def greedy_ranks(
+    batch: TrainBatch,
+    vocab: DraftVocab,
+    head: Tensor,
+    depths: Sequence[Callable[[Tensor], Tensor]],
+    *,
+    first: int,
+) -> Tensor:
+    """`Trainee.ranks` of a network whose row t, at depth d from 0, guesses what the target says at
+    place t + first + d. depths[d] maps rows (B, T) bool to logits (n, Vd); head (V, H) is the
+    target's, whole."""
+    places = vocab.answers(batch).places
+    greedy = torch.full_like(batch.tokens, -1)
+    greedy[places] = F.linear(batch.normed[places], head.to(batch.normed)).argmax(dim=-1)
+    is_greedy = greedy == torch.roll(batch.tokens, -1, dims=1)  # -1 is no token
+    wanted = torch.where(greedy < 0, -1, vocab.place[greedy.clamp_min(0)])
+    found, length = list[Tensor](), places.shape[1]
+    starts = _ahead(places, first)
+    rows = starts.clone()
+    for depth, logits in enumerate(depths):
+        distance = first + depth
+        rows = rows & _ahead(places, distance)
+        ranks = torch.full(places.shape, -1)
+        picked = torch.zeros_like(wanted)
+        picked[:, : length - distance] = wanted[:, distance:]
+        if rows.any():
+            ranks[rows] = ranks_of(logits(rows).float(), picked[rows])
+        found.append(ranks[starts])
+        rows = rows & _ahead(is_greedy, distance)  # deeper only behind what greedy decoding wrote
+    return torch.stack(found, dim=-1)
+
+
+def _ahead(flags: Tensor, distance: int) -> Tensor:
+    """(B, T) bool: what `flags` says `distance` places further on; False behind the end."""
+    moved = torch.zeros_like(flags)
+    moved[:, : flags.shape[1] - distance] = flags[:, distance:]
+    return moved
+
+
+def draft_layer_config(config: Any, architecture: str) -> dict[str, Any]:
+    """config.json of a one-layer drafter shaped like a layer of its target."""
+    head_dim = getattr(config, "head_dim", None)
+    return {
+        "architectures": [architecture],
+        "model_type": "llama",
+        "hidden_act": config.hidden_act,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "num_attention_heads": config.num_attention_heads,
+        "num_key_value_heads": config.num_key_value_heads,
+        "head_dim": head_dim or config.hidden_size // config.num_attention_heads,
+        "num_hidden_layers": 1,
+        "rms_norm_eps": config.rms_norm_eps,
+        "rope_theta": config.rope_parameters["rope_theta"],
+        "vocab_size": config.vocab_size,
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+    }
+
+
+def vocab_tensors(vocab: DraftVocab) -> dict[str, Tensor]:
+    is_drafted = torch.zeros(len(vocab.place), dtype=torch.bool)
+    is_drafted[vocab.ids] = True
+    return {"d2t": vocab.d2t, "t2d": is_drafted}
+
+
+def load_named(net: nn.Module, tensors: Mapping[str, Tensor], vocab: DraftVocab) -> None:
+    """A checkpoint's tensors into `net`. ValueError: names, shapes or draft vocabulary differ."""
+    if not torch.equal(tensors["d2t"], vocab.d2t):
+        raise ValueError("This checkpoint drafts from another vocabulary; train on its corpus.")
+    own = {name: tensor for name, tensor in tensors.items() if name not in ("d2t", "t2d")}
+    try:
+        net.load_state_dict(own)
+    except RuntimeError as error:
+        raise ValueError(f"This checkpoint does not fit the network: {error}.") from error
 
 
 @torch.no_grad()

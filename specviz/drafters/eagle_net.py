@@ -1,0 +1,103 @@
+"""EAGLE-1 in training: the next feature, and through the target's own head the next token
+(Li et al. 2024, arXiv:2401.15077). EAGLE-2 decodes with the same weights.
+
+Noise on the features stands for the error of a draft that goes on from its own output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from specviz.drafters.layers import Past, TrainLayer, shifted
+from specviz.drafters.training import (
+    DraftVocab,
+    FrozenTarget,
+    TrainBatch,
+    draft_layer_config,
+    greedy_ranks,
+    load_named,
+    soft_cross_entropy,
+    vocab_tensors,
+)
+from specviz.lm.base import FeatureTap
+
+TOKEN_WEIGHT = 1.0  # of the token loss against the feature loss
+NOISE = 0.1  # half the width of the uniform noise, in standard deviations of the features
+EVAL_DEPTH = 5
+
+
+class EagleNet(nn.Module):
+    embedding: Tensor  # (V, H), the target's
+    full_head: Tensor  # (V, H), the target's
+    method: ClassVar[str] = "eagle"
+
+    def __init__(self, frozen: FrozenTarget) -> None:
+        super().__init__()
+        config = frozen.config
+        self.config = config
+        self.fc = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=False)
+        layer = TrainLayer(config, config.hidden_size)
+        self.layers = nn.ModuleList([layer])  # of one: so the published names say
+        self.vocab = DraftVocab(frozen)
+        self.register_buffer("embedding", frozen.embedding, persistent=False)
+        self.register_buffer("full_head", frozen.head, persistent=False)
+        self._start_from(frozen)
+
+    @torch.no_grad()
+    def _start_from(self, frozen: FrozenTarget) -> None:
+        """The target's last layer; the feature passes through fc."""
+        size = self.config.hidden_size
+        self.fc.weight.mul_(0.1)[:, size:] += torch.eye(size)
+        self._layer.start_from(frozen.layer(self.config.num_hidden_layers - 1), slice(None))
+
+    @property
+    def _layer(self) -> TrainLayer:
+        return cast(TrainLayer, self.layers[0])
+
+    @property
+    def taps(self) -> tuple[FeatureTap, ...]:
+        return (FeatureTap("normed"),)
+
+    def losses(self, batch: TrainBatch, random: torch.Generator) -> dict[str, Tensor]:
+        spread = NOISE * batch.features.float().std()
+        noise = torch.empty(batch.features.shape).uniform_(-1, 1, generator=random) * spread
+        noisy = batch.features + noise.to(batch.features)
+        hidden = next(self._steps(batch, noisy, 1))
+        targets = self.vocab.answers(batch)
+        rows, at = targets.after(1)
+        token = soft_cross_entropy(self._logits(hidden[rows]), targets.probs, at).mean()
+        truth = shifted(batch.normed, 1)[rows].float()
+        feature = F.smooth_l1_loss(hidden[rows].float(), truth)
+        loss = feature + TOKEN_WEIGHT * token
+        return {"loss": loss, "token": token.detach(), "feature": feature.detach()}
+
+    @torch.no_grad()
+    def ranks(self, batch: TrainBatch) -> Tensor:
+        steps = self._steps(batch, batch.features, EVAL_DEPTH)
+        depths = [lambda rows, hidden=hidden: self._logits(hidden[rows]) for hidden in steps]
+        return greedy_ranks(batch, self.vocab, self.full_head, depths, first=1)
+
+    def _steps(self, batch: TrainBatch, feature: Tensor, count: int) -> Iterator[Tensor]:
+        """(B, T, H) per step: row t of step k guesses the feature of t + 1 + k, and what it says."""
+        past = Past()
+        for step in range(count):
+            embedded = F.embedding(shifted(batch.tokens, step + 1), self.embedding)
+            x = self.fc(torch.cat((embedded.to(feature.dtype), feature), dim=-1))
+            feature = self._layer(x, x, past)
+            yield feature
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        return F.linear(hidden, self.vocab.weight.to(hidden.dtype))
+
+    def export(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        config = draft_layer_config(self.config, "EagleForCausalLM")
+        config |= {"method": self.method, "bias": False, "draft_vocab_size": len(self.vocab.ids)}
+        return config, {**self.state_dict(), **vocab_tensors(self.vocab)}
+
+    def adopt(self, tensors: Mapping[str, Tensor]) -> None:
+        load_named(self, tensors, self.vocab)

@@ -98,7 +98,9 @@ class DraftNet(nn.Module):
         to the target's own entropy, which is constant, the forward KL. Times temperature squared,
         which keeps the gradients of a softened loss as large as those of a plain one."""
         del random  # nothing here is noisy
-        rows, probs = self.vocab.answers(batch).after(0)
+        answers = self.vocab.answers(batch)
+        rows, at = answers.after(0)
+        probs = answers.probs[at]
         scale = self.temperature
         if scale != 1.0:
             probs = torch.softmax(probs.clamp_min(1e-30).log() / scale, dim=-1)

@@ -71,8 +71,9 @@ class MedusaNet(nn.Module):
         del random  # nothing here is noisy
         answers, parts = self.vocab.answers(batch), list[Tensor]()
         for i in range(len(self.heads)):
-            rows, probs = answers.after(1 + i)
-            parts.append(soft_cross_entropy(self._logits(i, batch.features[rows]), probs).mean())
+            rows, at = answers.after(1 + i)
+            logits = self._logits(i, batch.features[rows])
+            parts.append(soft_cross_entropy(logits, answers.probs, at).mean())
         loss = torch.stack([DECAY**i * part for i, part in enumerate(parts)]).sum()
         return {"loss": loss} | {f"head_{i}": part.detach() for i, part in enumerate(parts)}
 

@@ -32,9 +32,9 @@ def causal_rows(num_rows: int) -> Tensor:
 def additive_mask(
     visible: Tensor, num_cached: int, *, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """(1, 1, N, L + N) from (N, N) `visible`: every row sees the L cached tokens as well."""
-    num_rows = len(visible)
-    mask = torch.zeros(1, 1, num_rows, num_cached + num_rows, dtype=dtype)
+    """(1, 1, N, L + M) from (N, M) `visible`: every row sees the L cached tokens as well."""
+    num_rows, num_keys = visible.shape
+    mask = torch.zeros(1, 1, num_rows, num_cached + num_keys, dtype=dtype)
     mask[0, 0, :, num_cached:].masked_fill_(~visible, hidden_score(dtype))
     return mask.to(device)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -24,6 +25,7 @@ from specviz.lm.folder import cut_short
 
 MAX_FILE_BYTES = 9_500_000  # a repository with larger files could not be pushed everywhere
 _HEADER_BYTES = 200  # of one tensor in a file's header: name, type, shape, place
+Shape = tuple[int | None, ...]  # None: any size
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,51 @@ def tokenizer_sha256(tokenizer: Any) -> str:
     """Of a tokenizer's ids and the token each one stands for, however its files are written."""
     by_id = sorted((token, name) for name, token in tokenizer.get_vocab().items())
     return hashlib.sha256(json.dumps(by_id).encode()).hexdigest()
+
+
+def check_tensors(
+    checkpoint: DrafterCheckpoint,
+    required: Mapping[str, Shape],
+    optional: Mapping[str, Shape],
+    method: str,
+) -> None:
+    """ValueError, naming one, if tensors are missing, unknown or of another shape."""
+    known, held = {**required, **optional}, checkpoint.tensors
+    whose = f"The {method} drafter in {checkpoint.folder}"
+    if missing := sorted(required.keys() - held.keys()):
+        raise ValueError(f"{whose} lacks {len(missing)} tensors, {missing[0]} among them.")
+    if extra := sorted(held.keys() - known.keys()):
+        raise ValueError(
+            f"{whose} holds {len(extra)} tensors that {method} has no use for, {extra[0]} among "
+            "them; it is of another kind."
+        )
+    for name, tensor in held.items():
+        shape, wanted = tuple(tensor.shape), known[name]
+        if len(shape) != len(wanted) or any(
+            size not in (have, None) for have, size in zip(shape, wanted, strict=True)
+        ):
+            said = " x ".join("any" if size is None else str(size) for size in wanted)
+            came = " x ".join(map(str, shape))
+            raise ValueError(f"{whose} has {name} of {came}; {said} fits this target.")
+
+
+def draft_ids(checkpoint: DrafterCheckpoint, *, vocab_size: int, num_known_tokens: int) -> Tensor:
+    """(Vd,) ascending ids of the target that the drafter chooses from, known ones only.
+
+    d2t holds offsets: target id = place + d2t[place]. Without it: all. ValueError: d2t is damaged.
+    """
+    offsets = checkpoint.tensors.get("d2t")
+    if offsets is None:
+        return torch.arange(num_known_tokens)
+    if offsets.is_floating_point() or offsets.ndim != 1 or len(offsets) == 0:
+        raise ValueError(f"d2t in {checkpoint.folder} is not a list of whole numbers.")
+    ids = torch.arange(len(offsets)) + offsets.long()
+    if bool((ids.diff() <= 0).any()) or int(ids[0]) < 0 or int(ids[-1]) >= vocab_size:
+        raise ValueError(
+            f"d2t in {checkpoint.folder} does not name ascending ids from 0 to {vocab_size - 1}; "
+            "it is damaged, or of another target."
+        )
+    return ids[ids < num_known_tokens]
 
 
 def _weight_files(folder: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 _OPS = torch.ops.mkldnn
@@ -81,3 +82,30 @@ class PackedLinear:
             return torch.cat([self._binary(*rows, step) for rows in slices])
         y: Tensor = _OPS._linear_pointwise.binary(x, other, self.weight, self.bias, step)
         return y
+
+
+class PlainLinear:
+    """Any dtype, any device: what stands in where there are no packed layers."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        self.weight, self.bias = weight, bias
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+    def silu(self, x: Tensor) -> Tensor:
+        return F.silu(self(x))
+
+    def times(self, x: Tensor, other: Tensor) -> Tensor:
+        return self(x).mul_(other)
+
+    def plus(self, x: Tensor, other: Tensor) -> Tensor:
+        return self(x).add_(other)
+
+
+def best_linear(weight: Tensor, bias: Tensor | None = None) -> Linear:
+    """Packed where this weight can be: bf16, on a CPU that has the kernels."""
+    is_packable = weight.dtype == torch.bfloat16 and weight.device.type == "cpu"
+    if is_packable and why_not_packed() is None:
+        return PackedLinear(weight, bias)
+    return PlainLinear(weight, bias)

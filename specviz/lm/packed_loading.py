@@ -93,7 +93,7 @@ def pack(
         layers=tuple(_pack_layer(tensors, prefix, heads, eps, make) for prefix in prefixes),
         final_norm=DoubledNorm(tensors["model.norm.weight"], eps),
         head=make(head, None),
-        rotation=_rotation_of(config, heads),
+        rotation=rotation_of(config, heads),
         vocab_size=len(head),
         num_parameters=sum(t.numel() for t in used),
         max_context=context,
@@ -111,7 +111,7 @@ def _pack_layer(
         found = [t for t in rows if t is not None]
         if len(found) < len(rows):
             return None
-        return torch.cat([*(_interleaved(t, heads.head_size) for t in found[:2]), found[2]])
+        return torch.cat([*(interleaved(t, heads.head_size) for t in found[:2]), found[2]])
 
     weight = fused("weight")
     assert weight is not None, "a Llama-like layer has query, key and value weights"
@@ -126,7 +126,7 @@ def _pack_layer(
     )
 
 
-def _interleaved(rows: Tensor, head_size: int) -> Tensor:
+def interleaved(rows: Tensor, head_size: int) -> Tensor:
     """Rows of each head reordered from halves (d0 .. d_half ..) to pairs (d0, d_half, d1, ...)."""
     halves = rows.view(-1, 2, head_size // 2, *rows.shape[1:])
     return halves.transpose(1, 2).flatten(0, 2)
@@ -137,6 +137,6 @@ def _heads_of(config: Any) -> HeadShape:
     return HeadShape(config.num_attention_heads, config.num_key_value_heads, size)
 
 
-def _rotation_of(config: Any, heads: HeadShape) -> Rotation:
+def rotation_of(config: Any, heads: HeadShape) -> Rotation:
     rope = LlamaRotaryEmbedding(config)  # transformers' own frequencies, whatever the rope type
     return Rotation(rope.inv_freq, float(rope.attention_scaling), heads)

@@ -1,0 +1,140 @@
+"""One decoder layer of a drafter, over a cache of its own: the layer EAGLE and MTP are made of.
+
+The norm before attention is the caller's, because drafters differ in what they norm. Linear
+layers are packed where that exists; attention is the packed pass's own, in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LlamaConfig
+
+from specviz.lm.attention import additive_mask
+from specviz.lm.linear import Linear, best_linear
+from specviz.lm.packed import DoubledNorm
+from specviz.lm.packed_attention import Attention, HeadShape, Rotation
+from specviz.lm.packed_cache import PackedCache
+from specviz.lm.packed_loading import MakeLinear, interleaved, rotation_of
+
+# n = rows of a pass, m = keys that `visible` speaks of, C = cached rows, H = hidden size
+
+
+class CachedLayer:
+    """Attention and MLP with Llama's tensor names under `prefix`; weights in the compute dtype.
+
+    Only reads its weights, so one layer may serve several caches.
+    """
+
+    def __init__(
+        self,
+        tensors: Mapping[str, Tensor],
+        prefix: str,
+        *,
+        shape: HeadShape,
+        eps: float,
+        rope: Rotation,
+        make: MakeLinear = best_linear,
+    ) -> None:
+        def linear(name: str) -> Linear:
+            return make(tensors[f"{prefix}{name}.weight"], tensors.get(f"{prefix}{name}.bias"))
+
+        self.shape, self.rope = shape, rope
+        norm = tensors[f"{prefix}post_attention_layernorm.weight"]
+        self.dtype, self.device = norm.dtype, norm.device
+        self.qkv = make(*_fused(tensors, f"{prefix}self_attn.", shape))
+        self.output = linear("self_attn.o_proj")
+        self.gate, self.up, self.down = (linear(f"mlp.{n}_proj") for n in ("gate", "up", "down"))
+        self.mlp_norm = norm_of(norm, eps)
+
+    def new_cache(self, capacity: int) -> PackedCache:
+        with placed_on(self.device):
+            return PackedCache(1, self.shape.num_kv_heads, capacity, self.shape.head_size)
+
+    @torch.inference_mode()
+    def run(
+        self, x: Tensor, residual: Tensor, depths: Tensor, visible: Tensor, cache: PackedCache
+    ) -> Tensor:
+        """(n, H). x (n, in): what queries, keys and values are made from; residual (n, H).
+
+        visible (n, m) bool speaks of the last m keys: the n new rows, and before them the m - n
+        cached rows that not every row may see, as those of a tree's earlier levels. All other
+        cached rows are seen. depths (n,) counts positions from the first of those m keys.
+        The new rows join the cache; crop it to forget them.
+        """
+        num_rows, num_seen = len(x), cache.length + len(x) - visible.shape[1]
+        with placed_on(self.device):
+            mask = additive_mask(visible, num_seen, dtype=torch.float32, device=self.device)
+            factors = self.rope.at(depths + num_seen)
+            attention = Attention(self.shape, factors, mask[0, 0], dtype=self.dtype)
+        writes, keys, values = cache.open(num_rows)
+        attended = attention.attend(self.qkv(x), writes[0], keys[0], values[0])
+        hidden = self.output.plus(attended, residual)
+        normed = self.mlp_norm(hidden)
+        cache.keep(range(num_rows))
+        return self.down.plus(self.up.times(normed, self.gate.silu(normed)), hidden)
+
+
+def head_shape(tensors: Mapping[str, Tensor], prefix: str, num_heads: int) -> HeadShape:
+    """Head size and key heads from the weights: configs are often wrong about them.
+
+    ValueError: the projections do not fit `num_heads` heads, or one another.
+    """
+    rows = {name: len(tensors[f"{prefix}self_attn.{name}_proj.weight"]) for name in "qkv"}
+    size = rows["q"] // num_heads
+    width = tensors[f"{prefix}self_attn.o_proj.weight"].shape[1]
+    is_whole = rows["q"] == width == size * num_heads and rows["k"] == rows["v"] and size % 2 == 0
+    num_kv_heads = rows["k"] // size if size else 0
+    if not is_whole or num_kv_heads * size != rows["k"] or num_heads % max(num_kv_heads, 1):
+        raise ValueError(
+            f"The projections of {prefix}self_attn have {rows['q']}, {rows['k']} and {rows['v']} "
+            f"rows for queries, keys and values, which does not fit {num_heads} query heads; "
+            "check num_attention_heads in config.json."
+        )
+    return HeadShape(num_heads, num_kv_heads, size)
+
+
+def rope_of(config: Mapping[str, Any], shape: HeadShape) -> Rotation:
+    """Rotary embedding of a flat Llama-style config.json: base from rope_parameters, else
+    rope_theta, else 10,000."""
+    names = ("rope_parameters", "rope_theta", "rope_scaling", "max_position_embeddings")
+    rope = {name: config[name] for name in names if config.get(name) is not None}
+    return rotation_of(
+        LlamaConfig(num_attention_heads=shape.num_query_heads, head_dim=shape.head_size, **rope),
+        shape,
+    )
+
+
+def norm_of(weight: Tensor, eps: float) -> DoubledNorm:
+    """RMSNorm where its weight is."""
+    with placed_on(weight.device):
+        return DoubledNorm(weight, eps)
+
+
+def placed_on(device: torch.device) -> AbstractContextManager[Any]:
+    """Makes new tensors there. Nothing on a CPU, where it would only cost time."""
+    return nullcontext() if device.type == "cpu" else device
+
+
+def _fused(
+    tensors: Mapping[str, Tensor], prefix: str, shape: HeadShape
+) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias of queries, keys and values in one product, dimensions as `Rotation` wants
+    them."""
+    weight = [tensors[f"{prefix}{name}_proj.weight"] for name in "qkv"]
+    bias = [tensors.get(f"{prefix}{name}_proj.bias") for name in "qkv"]
+    rows = [
+        torch.zeros_like(w[:, 0]) if b is None else b for w, b in zip(weight, bias, strict=True)
+    ]
+    has_bias = any(b is not None for b in bias)
+    return _stacked(weight, shape), _stacked(rows, shape) if has_bias else None
+
+
+def _stacked(parts: list[Tensor], shape: HeadShape) -> Tensor:
+    query, key, value = parts
+    turned = (interleaved(rows, shape.head_size) for rows in (query, key))
+    return torch.cat([*turned, value])

@@ -153,11 +153,10 @@ class _SoftCrossEntropy(torch.autograd.Function):
         gradient, losses = torch.empty_like(logits), []
         for start in range(0, len(logits), CHUNK_ROWS):
             rows = slice(start, start + CHUNK_ROWS)
-            scores, wanted = logits[rows].float(), probs[at[rows]].float()
-            total = torch.logsumexp(scores, dim=-1, keepdim=True)
-            agreed = torch.bmm(wanted[:, None], scores[:, :, None])[:, 0]
-            losses.append((total - agreed)[:, 0])
-            gradient[rows] = scores.sub_(total).exp_().sub_(wanted)
+            wanted = probs[at[rows]].float()
+            scores = torch.log_softmax(logits[rows], dim=-1, dtype=torch.float32)
+            losses.append(-(wanted * scores).sum(dim=-1))
+            gradient[rows] = scores.exp_().sub_(wanted)
         ctx.save_for_backward(gradient)
         return torch.cat(losses) if losses else logits.new_zeros(0, dtype=torch.float32)
 

@@ -33,7 +33,7 @@ MAY_IMPORT: dict[
     "bench": FACTS | {"presets", "session"},
     "train": MODELS | LIBRARIES | {"drafters", "session"},
     "ui": FACTS | {"presets", "views", "session", "gradio", "plotly"},
-    "cli": FACTS | {"presets", "views", "session", "bench"},
+    "cli": FACTS | {"presets", "views", "session", "bench", "tqdm"},
     "__main__": {"cli"},
     "app": FACTS | {"presets", "views", "session", "ui"},
 }

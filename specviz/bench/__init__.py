@@ -1,1 +1,5 @@
-"""Measurements of our own engine on the machine at hand. Nothing here is needed to decode."""
+"""Measurements on the machine at hand, of the engine and of drafters. Nothing here decodes."""
+
+
+class CannotMeasureError(Exception):
+    """The text says in one sentence why, and what to do."""

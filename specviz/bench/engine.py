@@ -6,14 +6,15 @@ drifts drifts on both sides. Engine and transformers are imported inside the cal
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from specviz.bench import CannotMeasureError
 from specviz.bench.generate import Generate, fastest
 from specviz.bench.lanes import LaneTiming, time_lane
+from specviz.bench.machine import load_average
 from specviz.bench.passes import Equality, ReadCost, ReadShape, compare_reads, read_costs
 from specviz.config import LaneSpec, Request, TargetSpec
 from specviz.trace import Progress, RunStart
@@ -28,10 +29,6 @@ PROMPTS = (
     "Write a Python class for a bank account, with comments on every line.",
 )
 Tell = Callable[[str], None]
-
-
-class CannotMeasureError(Exception):
-    """The text says in one sentence why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +117,7 @@ def measure_engine(spec: TargetSpec, plan: Plan, tell: Tell) -> EngineReport:
     """ValueError: the target cannot be used. CannotMeasureError: there is none to measure."""
     from specviz.engine import Engine
 
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    load = load_average()
     engine = Engine([spec])
     target = _finished(engine.store.get(spec, "auto"), tell)
     tell("Plain decoding against generate.")

@@ -13,11 +13,11 @@ from specviz.bench.passes import Equality
 INDEPENDENT_ROWS = 32  # up to here the packed layers promise that rows do not depend on each other
 
 
-def report_text(report: EngineReport) -> str:
+def engine_text(report: EngineReport) -> str:
     return "\n".join(_lines(report)) + "\n"
 
 
-def report_json(report: EngineReport) -> str:
+def engine_json(report: EngineReport) -> str:
     """One line. Ratios are medians; `reads` holds each context's passes by number of rows."""
     start = report.start
     facts = {

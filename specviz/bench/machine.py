@@ -6,6 +6,7 @@ Torch is imported inside the calls, so that naming a benchmark does not load it.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -45,6 +46,11 @@ def describe_here() -> Machine:
         packed=_verdict(why_not_packed() if is_cpu else "it is made for CPUs"),
         int4=_verdict((why_not_packed() or why_not_int4()) if is_cpu else "they are made for CPUs"),
     )
+
+
+def load_average() -> float | None:
+    """Of the last minute; None where the system keeps none. Above 0 somebody else was computing."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
 def kept_weights(spec: TargetSpec) -> KeptWeights | None:

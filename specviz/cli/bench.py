@@ -1,26 +1,121 @@
-"""`bench engine`: measures the engine on this machine; the last line is for scripts."""
+"""`bench engine` and `bench run`: measure on this machine; the last line is for scripts."""
 
 from __future__ import annotations
 
 import argparse
+import threading
+from pathlib import Path
 from typing import TextIO
 
-from specviz.bench.engine import FULL, QUICK, CannotMeasureError, measure_engine
+from specviz.bench import CannotMeasureError
+from specviz.bench.engine import FULL, QUICK, measure_engine
+from specviz.bench.engine_report import engine_json, engine_text
+from specviz.bench.lane_run import StoppedError
+from specviz.bench.machine import load_average
+from specviz.bench.prompts import balanced, read_prompts
+from specviz.bench.records import PartialFile
 from specviz.bench.report import report_json, report_text
-from specviz.cli import DONE, FAILED
-from specviz.cli.run import find_target
+from specviz.bench.results import Results
+from specviz.bench.run import PLAIN, WARM_UP_PROMPT, Benchmark, Plan, planned_lanes
+from specviz.cli import DONE, FAILED, INTERRUPTED
+from specviz.cli.bench_progress import BenchProgress
+from specviz.cli.lanes import parse_lanes
+from specviz.cli.run import check_out, find_target, interrupts, open_session
+from specviz.config import Request
+from specviz.session import LiveSession
+
+EVERY_DRAFTER = "all"
 
 
 def bench(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
+    try:
+        return (_bench_engine if options.bench == "engine" else _bench_run)(options, out, err)
+    except CannotMeasureError as error:
+        err.write(f"{error}\n")
+        return FAILED
+
+
+def _bench_engine(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
     def tell(message: str) -> None:
         err.write(f"{message}\n")
         err.flush()
 
-    plan = QUICK if options.quick else FULL
+    report = measure_engine(find_target(options.target), QUICK if options.quick else FULL, tell)
+    out.write(f"{engine_text(report)}\n{engine_json(report)}\n")
+    return DONE
+
+
+def _bench_run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
+    check_out(options.out)
+    target = find_target(options.target)
+    session = open_session(target, options.draft, options.drafters)
+    plan = plan_of(options, target.name, session)
+    stop = threading.Event()
+    progress = BenchProgress(err)
+    benchmark = Benchmark(session, plan, progress, stop.is_set)
+    kept = partial_file(options.out)
+    if kept is not None:
+        kept.load(plan.settings())  # refused before anything is loaded
+    load = load_average()
     try:
-        report = measure_engine(find_target(options.target), plan, tell)
-    except CannotMeasureError as error:
-        tell(str(error))
-        return FAILED
-    out.write(f"{report_text(report)}\n{report_json(report)}\n")
+        with interrupts(stop.set, err):
+            setup = benchmark.warm_up()
+            records, is_complete = benchmark.measure(setup, kept)
+    except StoppedError:
+        err.write("Nothing was measured.\n")
+        return INTERRUPTED
+    finally:
+        progress.close()
+        session.close()
+    results = Results(plan, setup, tuple(records), is_complete, load)
+    if not results.num_prompts:
+        if not is_complete:
+            err.write("Nothing was measured.\n")
+            return INTERRUPTED
+        raise CannotMeasureError(f"No prompt could be measured: {results.skipped[0][1]}")
+    return _report(results, options, kept, out, err)
+
+
+def plan_of(options: argparse.Namespace, target: str, session: LiveSession) -> Plan:
+    """ValueError: an option or the file of prompts cannot be used."""
+    request = Request(
+        prompt=WARM_UP_PROMPT,
+        lanes=(PLAIN,),
+        target=target,
+        is_chat=not options.raw,
+        precision=options.precision,
+        max_new_tokens=options.budget,
+        seed=options.seed,
+    )
+    is_every_drafter = options.lanes == EVERY_DRAFTER
+    asked = None if is_every_drafter else parse_lanes(options.lanes)
+    return Plan(
+        request=request,
+        lanes=planned_lanes(asked, request, session.catalog()),
+        is_every_drafter=is_every_drafter,
+        prompts=balanced(read_prompts(options.prompts), options.limit),
+    )
+
+
+def partial_file(out: Path | None) -> PartialFile | None:
+    """Beside the report to be; without one nothing is kept."""
+    return None if out is None else PartialFile(out.with_name(f"{out.name}.partial.jsonl"))
+
+
+def _report(
+    results: Results,
+    options: argparse.Namespace,
+    kept: PartialFile | None,
+    out: TextIO,
+    err: TextIO,
+) -> int:
+    document = report_json(results)
+    out.write(f"{report_text(results, is_markdown=options.markdown)}\n{document}\n")
+    if not results.is_complete:
+        if kept is not None:
+            err.write(f"The same command goes on from here; see {kept.path.name}.\n")
+        return INTERRUPTED
+    if kept is not None:
+        options.out.write_text(f"{document}\n", encoding="utf-8")
+        kept.remove()
     return DONE

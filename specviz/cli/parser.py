@@ -22,6 +22,7 @@ LANES_HELP = (
     "drafter can run in two lanes: draft_model:num_draft_tokens=2,draft_model:num_draft_tokens=6. "
     "`models` lists drafters and knobs"
 )
+RAW_HELP = "continue the prompt as it stands, without chat template"
 TARGET_HELP = "a target by name (see `models`), or the folder of a transformers checkpoint"
 
 
@@ -53,9 +54,7 @@ def _add_run(words: argparse.ArgumentParser) -> None:
     words.add_argument("--lanes", default="autoregressive,draft_model", help=LANES_HELP)
     words.add_argument("--out", type=Path, metavar="FILE", help="record here (.jsonl, .jsonl.gz)")
     _add_models(words)
-    words.add_argument(
-        "--raw", action="store_true", help="continue the prompt as it stands, without chat template"
-    )
+    words.add_argument("--raw", action="store_true", help=RAW_HELP)
     words.add_argument(
         "--max-new-tokens",
         type=int,
@@ -114,7 +113,11 @@ def _add_sampling(words: argparse.ArgumentParser) -> None:
         help="rejection sampling, or coupled sampling, where all lanes write the same text at any "
         "temperature (default: %(default)s)",
     )
-    group.add_argument(
+    _add_seed(group)
+
+
+def _add_seed(words: argparse._ActionsContainer) -> None:
+    words.add_argument(
         "--seed",
         type=int,
         default=DEFAULTS.seed,
@@ -144,4 +147,52 @@ def _add_bench(words: argparse.ArgumentParser) -> None:
     )
     engine.add_argument(
         "--quick", action="store_true", help="seconds instead of minutes; too few rounds to quote"
+    )
+    _add_bench_run(kinds.add_parser("run", help="drafters against plain decoding on many prompts"))
+
+
+def _add_bench_run(words: argparse.ArgumentParser) -> None:
+    words.description = (
+        "Decode many prompts greedily in several lanes, each alone, interleaved prompt by prompt, "
+        "and compare each with plain decoding, which is always measured too. Run it on an idle "
+        "machine. Ctrl-C keeps what was measured: with --out, the same command goes on from there. "
+        "The last line of the output is one JSON document."
+    )
+    words.add_argument(
+        "--prompts",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="JSON Lines: `turns` (the first is used) or `prompt`; `category` and `question_id` "
+        "if there are any",
+    )
+    words.add_argument(
+        "--limit",
+        type=int,
+        metavar="N",
+        help="so many prompts, balanced over their categories; the same on every machine",
+    )
+    words.add_argument(
+        "--budget",
+        type=int,
+        default=DEFAULTS.max_new_tokens,
+        metavar="TOKENS",
+        help="an answer ends here at the latest (default: %(default)s)",
+    )
+    words.add_argument(
+        "--lanes",
+        default="all",
+        help=f"all: every drafter that can run on the target (the default); or {LANES_HELP}",
+    )
+    _add_models(words)
+    words.add_argument("--raw", action="store_true", help=RAW_HELP)
+    _add_seed(words)
+    words.add_argument(
+        "--out",
+        type=Path,
+        metavar="REPORT.json",
+        help="write the document here; until it is whole, what was measured is kept beside it",
+    )
+    words.add_argument(
+        "--markdown", action="store_true", help="print the tables as Markdown, for a README"
     )

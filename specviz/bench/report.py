@@ -1,0 +1,224 @@
+"""What `bench run` prints: tables for people, as text or Markdown, and one JSON document.
+
+No number is worked out here: they come from `results.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from specviz.bench.prompts import BenchPrompt
+from specviz.bench.results import LaneResult, Results
+from specviz.bench.table import TableLines, aligned, markdown
+from specviz.metrics import Spread, TimeSplit
+
+LANE_COLUMNS = (
+    "drafter",
+    "tau",
+    "speed-up (quartiles)",
+    "of totals",
+    "rho",
+    "accepted",
+    "rows",
+    "draft / verify / host",
+    "identical",
+    "prompts",
+)
+NONE = "-"
+
+
+def report_text(results: Results, *, is_markdown: bool) -> str:
+    lines = markdown if is_markdown else aligned
+    parts = [
+        "\n".join(_head(results)),
+        "\n".join(lines(LANE_COLUMNS, [_lane_row(lane) for lane in results.lanes.values()])),
+    ]
+    if results.categories:
+        parts.append(f"By category: tau, speed-up.\n\n{_by_category(results, lines)}")
+    for heading, found in (
+        ("Accepted by depth, if reached:", _depth_lines(results)),
+        ("Where answers differ from the baseline's:", _parting_lines(results)),
+        ("Left out:", [f"{name}: {why}" for name, why in results.setup.left_out.items()]),
+        ("Skipped:", _skipped_lines(results)),
+    ):
+        if found:
+            bullet = "- " if is_markdown else "  "
+            gap = "\n\n" if is_markdown else "\n"
+            parts.append(heading + gap + "\n".join(bullet + line for line in found))
+    return "\n\n".join(parts) + "\n"
+
+
+def report_json(results: Results) -> str:
+    """One line. Seconds are seconds; a number that nothing was measured for is null."""
+    start, plan = results.setup.start, results.plan
+    facts = {
+        "bench": "run",
+        "is_complete": results.is_complete,
+        "date": start.created,
+        "machine": start.machine,
+        "load_average": results.load_average,
+        "versions": start.versions,
+        "commit": ", ".join(results.commits),
+        "target": asdict(start.target),
+        "settings": {**plan.settings(), "categories": _counts(plan.prompts)},
+        "prompts": results.num_prompts,
+        "skipped": [
+            {"prompt": prompt, "reason": reason, "lanes": lanes}
+            for prompt, reason, lanes in results.skipped
+        ],
+        "left_out": results.setup.left_out,
+        "lanes": {
+            name: _lane_facts(lane, results.categories) for name, lane in results.lanes.items()
+        },
+    }
+    return json.dumps(facts, allow_nan=False)
+
+
+def _lane_facts(result: LaneResult, categories: Sequence[str]) -> dict[str, object]:
+    total, lane, time = result.total, result.lane, result.total.time
+    num_steps = sum(r.num_draft_steps for r in result.records)
+    step_seconds = sum(r.draft_step_seconds for r in result.records)
+    return {
+        **_headline(result),
+        "baseline": lane.baseline,
+        "tau_without_own_token": total.accepted_per_round if result.records else None,
+        "tokens": total.num_tokens,
+        "rounds": total.num_rounds,
+        "rows": total.num_rows,
+        "drafted": total.num_drafted,
+        "accepted": total.num_accepted,
+        "acceptance_rate": total.acceptance_rate,
+        "acceptance_by_depth": [
+            {"depth": d.depth, "reached": d.num_reached, "accepted": d.num_accepted, "rate": d.rate}
+            for d in total.depths
+        ],
+        "speedup_quartiles": _quartiles(result.speedup),
+        "speedup_of_totals": result.total_speedup,
+        "rho_quartiles": _quartiles(result.rho),
+        "rho_of_totals": result.total_rho,
+        "tokens_per_second": total.tokens_per_second if result.records else None,
+        "seconds": {
+            **asdict(time),
+            "prefill_seconds": sum(r.prefill_seconds for r in result.records),
+        },
+        "draft_steps": num_steps,
+        "seconds_per_draft_step": step_seconds / num_steps if num_steps else None,
+        "compared": result.num_compared,
+        "near_ties": sum(p.is_near_tie for p in result.partings.values()),
+        "differences": [{"prompt": n, **asdict(p)} for n, p in result.partings.items()],
+        "description": lane.start.description,
+        "exactness": lane.start.exactness,
+        "knobs": lane.start.knobs,
+        "categories": {c: _headline(result.of_category(c)) for c in categories},
+    }
+
+
+def _headline(result: LaneResult) -> dict[str, object]:
+    speedup, rho = result.speedup, result.rho
+    return {
+        "tau": result.tau,
+        "speedup": speedup.median if speedup else None,
+        "rho": rho.median if rho else None,
+        "identical": result.num_identical,
+        "prompts": len(result.records),
+    }
+
+
+def _head(results: Results) -> Iterator[str]:
+    start, plan = results.setup.start, results.plan
+    target = start.target
+    whole = "" if results.is_complete else f" of {len(plan.prompts)}, stopped before the end"
+    yield (
+        f"{target.name} ({target.source}), {target.device}, {target.dtype}; greedy, up to "
+        f"{plan.request.max_new_tokens} new tokens; {results.num_prompts} prompts{whole}."
+    )
+    versions = ", ".join(f"{name} {number}" for name, number in start.versions.items())
+    yield f"{start.machine}; {versions}; load average {results.load_average or 0:.2f} at the start."
+    yield f"{start.created}, commit {', '.join(results.commits) or 'unknown'}."
+
+
+def _lane_row(result: LaneResult) -> list[str]:
+    total, rho = result.total, result.rho
+    name = result.lane.name
+    if not result.records:
+        return [name, *[NONE] * (len(LANE_COLUMNS) - 2), "0"]
+    compared = result.num_compared
+    return [
+        name,
+        f"{total.tau:.2f}",
+        _spread_cell(result.speedup),
+        _times(result.total_speedup),
+        f"{rho.median:.2f}" if rho else NONE,
+        f"{total.num_accepted}/{total.num_drafted}" if total.num_drafted else NONE,
+        f"{total.num_rows / total.num_rounds:.1f}",
+        _shares(total.time),
+        f"{result.num_identical}/{compared}" if compared else NONE,
+        str(len(result.records)),
+    ]
+
+
+def _by_category(results: Results, lines: TableLines) -> str:
+    lanes = [lane for name, lane in results.lanes.items() if name != lane.lane.baseline]
+    rows = []
+    for category in results.categories:
+        parts = [lane.of_category(category) for lane in lanes]
+        rows.append([category, *map(_category_cell, parts)])
+    return "\n".join(lines(["category", *(lane.lane.name for lane in lanes)], rows))
+
+
+def _category_cell(result: LaneResult) -> str:
+    tau, speedup = result.tau, result.speedup
+    return NONE if tau is None else f"{tau:.2f}, {_times(speedup.median if speedup else None)}"
+
+
+def _depth_lines(results: Results) -> list[str]:
+    found = []
+    for name, lane in results.lanes.items():
+        cells = [f"{d.depth}: {d.rate:.2f} of {d.num_reached}" for d in lane.total.depths]
+        if cells:
+            found.append(f"{name}: {', '.join(cells)}")
+    return found
+
+
+def _parting_lines(results: Results) -> list[str]:
+    return [
+        f"{name}, prompt {prompt}: at token {parting.position + 1}, top two logits differ by "
+        f"{parting.top_two_gap:.3g} ({'a near-tie' if parting.is_near_tie else 'not a near-tie'})"
+        for name, lane in results.lanes.items()
+        for prompt, parting in lane.partings.items()
+    ]
+
+
+def _skipped_lines(results: Results) -> list[str]:
+    num_lanes = len(results.setup.lanes)
+    found = []
+    for prompt, reason, lanes in results.skipped:
+        who = "" if len(lanes) == num_lanes else f" by {', '.join(lanes)}"
+        found.append(f"prompt {prompt}{who}: {reason}")
+    return found
+
+
+def _counts(prompts: Sequence[BenchPrompt]) -> dict[str, int]:
+    categories = [prompt.category for prompt in prompts]
+    return {category: categories.count(category) for category in dict.fromkeys(categories)}
+
+
+def _quartiles(spread: Spread | None) -> list[float] | None:
+    return [spread.low, spread.high] if spread else None
+
+
+def _spread_cell(spread: Spread | None) -> str:
+    if spread is None:
+        return NONE
+    return f"{spread.median:.2f}x ({spread.low:.2f} to {spread.high:.2f})"
+
+
+def _times(ratio: float | None) -> str:
+    return NONE if ratio is None else f"{ratio:.2f}x"
+
+
+def _shares(time: TimeSplit) -> str:
+    parts = (time.draft_seconds, time.verify_seconds, time.commit_seconds)
+    return " / ".join(f"{seconds / time.seconds:.0%}" for seconds in parts)

@@ -66,7 +66,6 @@ def _bench_run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
         return INTERRUPTED
     finally:
         progress.close()
-        session.close()
     results = Results(plan, setup, tuple(records), is_complete, load)
     if not results.num_prompts:
         if not is_complete:

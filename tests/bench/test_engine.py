@@ -12,8 +12,8 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.bench.engine import FULL
-from specviz.bench.passes import Equality, ReadShape
 from specviz.bench.engine_report import equality_facts
+from specviz.bench.passes import Equality, ReadShape
 from tests.models import one_thread, tiny_folder
 
 

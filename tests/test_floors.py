@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "specviz"
-FACTS = {"tree", "trace", "trace_io", "metrics", "theory", "config"}
+FACTS = {"tree", "trace", "trace_io", "metrics", "theory", "config", "words"}
 MODELS = FACTS | {"presets", "lm", "torch", "safetensors"}
 LIBRARIES = {"transformers", "accelerate", "bitsandbytes", "huggingface_hub", "tokenizers"}
 LIBRARIES |= {"filelock", "jinja2", "gguf", "numpy", "safetensors"}
@@ -19,6 +19,7 @@ MAY_IMPORT: dict[
     str, set[str]
 ] = {  # unit -> the units of specviz and third-party packages it names
     "tree": set(),
+    "words": set(),
     "config": set(),
     "trace": {"tree", "config"},
     "trace_io": {"tree", "config", "trace"},

@@ -138,7 +138,8 @@ class RunStart:
     target: LaneTarget
     prompt_tokens: tuple[int, ...]
     prompt_texts: tuple[str, ...]
-    prefill_seconds: float  # the shared read of every prompt token but the last
+    prefill_seconds: float  # the shared read of every prompt token but the last, by the first
+    # lane's model; lanes of another backbone share a read of their own
     machine: str
     versions: dict[str, str]
     commit: str
@@ -158,6 +159,7 @@ class LaneStart:
     verification: VerificationRule
     sampling: SamplingParams
     drafter_prefill_seconds: float
+    backbone: str = ""  # what decodes and verifies: "" the target, else the tuned model of a method
     kind: Literal["lane_start"] = "lane_start"
 
 

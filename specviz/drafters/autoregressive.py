@@ -7,13 +7,19 @@ from typing import ClassVar
 
 from specviz.config import Exactness
 from specviz.drafters.base import DraftContext, Outcome, Proposal, TargetKit
+from specviz.drafters.knobs import knob
 from specviz.lm.base import FeatureTap
 from specviz.tree import DraftTree
 
 
 @dataclass(frozen=True, slots=True)
 class AutoregressiveConfig:
-    """Nothing to set."""
+    backbone: str = knob(
+        "target",
+        help="What decodes: the target, or the model tuned together with its MTP module, which is "
+        "what the mtp lane is compared with",
+        choices=("target", "mtp"),
+    )
 
 
 class Autoregressive:
@@ -23,10 +29,16 @@ class Autoregressive:
     paper: ClassVar[str] = ""
     exactness: ClassVar[Exactness] = "exact"
     taps: tuple[FeatureTap, ...] = ()
-    description = "no drafter: every token is the target's own"
 
     def __init__(self, config: AutoregressiveConfig, kit: TargetKit) -> None:
-        del config, kit
+        self.backbone = "" if config.backbone == "target" else config.backbone
+        self.description = "no drafter: every token is the target's own"
+        if self.backbone:
+            kit.trained(self.backbone)  # ValueError: there is no such model here
+            self.description = (
+                f"no drafter: every token is the model's own that was tuned for {self.backbone}; "
+                "text may differ from the target's"
+            )
 
     def start(self, context: DraftContext) -> None: ...
 

@@ -80,6 +80,12 @@ class Drafter(Protocol):
     def observe(self, outcome: Outcome) -> None: ...
 
 
+def backbone_of(drafter: Drafter) -> str:
+    """What decodes and verifies the drafter's lane: "" the target, or "mtp", the model that was
+    tuned together with its drafter. A drafter that says nothing of it works on the target."""
+    return str(getattr(drafter, "backbone", ""))
+
+
 @dataclass(frozen=True, slots=True)
 class CopySpec:
     """A cheaper copy of the target to draft with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from torch import Tensor
 
 from specviz.config import Request, TargetSpec, lane_names
 from specviz.drafters import drafter_class
-from specviz.drafters.base import Drafter
+from specviz.drafters.base import Drafter, backbone_of
 from specviz.engine.arena import race
 from specviz.engine.lane import Lane, LaneParts
 from specviz.engine.stopping import StopRule
 from specviz.engine.store import ModelStore, ReadyTarget
-from specviz.lm.base import FeatureTap, KVCache
+from specviz.lm.base import FeatureTap, KVCache, LanguageModel
 from specviz.lm.device import Stopwatch, describe_machine, library_versions
 from specviz.lm.sampling import Sampler, make_chance
 from specviz.lm.text import encode_prompt
@@ -55,6 +56,16 @@ class Engine:
         yield RunEnd(watch.lap())
 
 
+@dataclass(frozen=True, slots=True)
+class _PromptRead:
+    """Every prompt token but the last, as one model read them; its lanes take a copy each."""
+
+    lm: LanguageModel
+    cache: KVCache
+    features: dict[FeatureTap, Tensor]  # (T - 1, H) by tap
+    seconds: float
+
+
 class _Run:
     """What belongs to one run alone: tokens, caches, drafters. It dies with the run."""
 
@@ -74,35 +85,43 @@ class _Run:
         self.drafter_prefill_seconds: list[float] = []
 
     def read_prompt(self) -> Iterator[Progress]:
-        """One prefill for all lanes, then each drafter's own; whoever listens may stop in between."""
-        lm, prompt = self.target.loaded.lm, self.tokens[:-1]
+        """One prefill per model for all its lanes, then each drafter's own; whoever listens may stop
+        in between. ValueError: a lane's model cannot be had."""
+        reads: dict[str, _PromptRead] = {}
+        for backbone in dict.fromkeys(map(backbone_of, self.drafters)):
+            if backbone:
+                yield Progress("load", f"Getting the model ready that was tuned for {backbone}.")
+            reads[backbone] = yield from self._read_by(backbone)
+        self.prefill_seconds = next(iter(reads.values())).seconds
+        for index, drafter in enumerate(self.drafters):
+            yield Progress("load", f"{drafter.title} gets ready.")
+            self.lanes.append(self._lane(index, drafter, reads[backbone_of(drafter)]))
+            self.drafter_prefill_seconds.append(self.lanes[index].start())
+
+    def _read_by(self, backbone: str) -> Generator[Progress, None, _PromptRead]:
+        lm, prompt = self.target.backbone(backbone), self.tokens[:-1]
+        drafters = [drafter for drafter in self.drafters if backbone_of(drafter) == backbone]
         room = min(len(self.tokens) + self.request.max_new_tokens, lm.max_context)
         cache = lm.new_cache(room + MAX_ROWS)
-        taps = list(dict.fromkeys(tap for drafter in self.drafters for tap in drafter.taps))
-        watch, parts = Stopwatch(lm.device), list[Tensor | None]()
+        taps = list(dict.fromkeys(tap for drafter in drafters for tap in drafter.taps))
+        watch, parts, seconds = Stopwatch(lm.device), list[Tensor | None](), 0.0
         for start in range(0, max(len(prompt), 1), PREFILL_CHUNK):
             yield Progress("load", f"Reading the prompt: {start:,} of {len(prompt):,} tokens.")
             watch.lap()
             parts.append(lm.prefill(prompt[start : start + PREFILL_CHUNK], cache, taps))
-            self.prefill_seconds += watch.lap()
+            seconds += watch.lap()
         features = [part for part in parts if part is not None]
         by_tap = torch.cat(features).chunk(len(taps), dim=-1) if features else ()
-        of_tap = dict(zip(taps, by_tap, strict=True))
-        for index, drafter in enumerate(self.drafters):
-            yield Progress("load", f"{drafter.title} gets ready.")
-            self.lanes.append(self._lane(index, drafter, cache.clone(), of_tap))
-            self.drafter_prefill_seconds.append(self.lanes[index].start())
+        return _PromptRead(lm, cache, dict(zip(taps, by_tap, strict=True)), seconds)
 
-    def _lane(
-        self, index: int, drafter: Drafter, cache: KVCache, features: dict[FeatureTap, Tensor]
-    ) -> Lane:
+    def _lane(self, index: int, drafter: Drafter, read: _PromptRead) -> Lane:
         request, loaded = self.request, self.target.loaded
-        own = [features[tap] for tap in drafter.taps]
+        own = [read.features[tap] for tap in drafter.taps]
         parts = LaneParts(
-            target=loaded.lm,
+            target=read.lm,
             text=loaded.text,
             drafter=drafter,
-            cache=cache,
+            cache=read.cache.clone(),
             features=torch.cat(own, dim=-1) if own else None,
             sampler=Sampler(request.sampling, loaded.text.num_known_tokens),
             chance=make_chance(request.verification, request.seed),
@@ -112,7 +131,7 @@ class _Run:
                 eos=loaded.eos,
                 stop_strings=request.stop_strings,
                 budget=request.max_new_tokens,
-                room=loaded.lm.max_context - len(self.tokens),
+                room=read.lm.max_context - len(self.tokens),
             ),
         )
         return Lane(index, self.tokens, parts)
@@ -157,6 +176,7 @@ class _Run:
             verification=self.request.verification,
             sampling=self.request.sampling,
             drafter_prefill_seconds=self.drafter_prefill_seconds[lane.index],
+            backbone=backbone_of(drafter),
         )
 
 

@@ -23,7 +23,14 @@ from specviz.lm.checkpoints import (
     tokenizer_sha256,
 )
 from specviz.lm.device import pick_device
-from specviz.lm.loading import LoadedLM, load_copy, load_target, why_not_copied_in_int4
+from specviz.lm.loading import (
+    LoadedLM,
+    load_copy,
+    load_target,
+    load_tuned,
+    why_not_copied_in_int4,
+)
+from specviz.lm.low_rank import updates_of
 from specviz.lm.vocabulary import check_same_tokens
 from specviz.lm.weights import fetch
 from specviz.trace import Progress
@@ -34,7 +41,7 @@ HEAD_CHUNK = 64  # hidden dimensions whose column of the head is asked for at on
 
 @dataclass(slots=True)
 class ReadyTarget:
-    """A loaded target with the copies that drafters have asked for so far."""
+    """A loaded target with the copies and tuned models that lanes have asked for so far."""
 
     spec: TargetSpec
     precision: Precision
@@ -46,6 +53,24 @@ class ReadyTarget:
     checkpoints: dict[str, DrafterCheckpoint] = field(default_factory=dict)
     head_parts: dict[bytes, Tensor] = field(default_factory=dict)
     own_draft: LanguageModel | None = None
+    tuned: dict[str, LanguageModel] = field(default_factory=dict)
+
+    def backbone(self, name: str) -> LanguageModel:
+        """The model that decodes: "" the target itself, else the one tuned for the method `name`.
+
+        ValueError: there is none here, or it is another target's.
+        """
+        if not name:
+            return self.loaded.lm
+        if name not in self.tuned:
+            updates = updates_of(self._trained(name))
+            if not updates:
+                raise ValueError(
+                    f"The {name} drafter here works on the target as it is and brings no tuned "
+                    "model; choose the target as backbone."
+                )
+            self.tuned[name] = load_tuned(self.loaded, updates)
+        return self.tuned[name]
 
     def kit(self) -> TargetKit:
         lm = self.loaded.lm

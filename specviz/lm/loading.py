@@ -17,6 +17,8 @@ from specviz.lm import packed_loading
 from specviz.lm.base import LanguageModel
 from specviz.lm.folder import config_of, generation_config_of, tokenizer_of
 from specviz.lm.int4 import Int4Linear, why_not_int4
+from specviz.lm.low_rank import Updates
+from specviz.lm.packed import PackedLM
 from specviz.lm.plain import load_plain
 from specviz.lm.support import check_tree_reading, default_context, refusal
 from specviz.lm.text import TokenText, eos_ids
@@ -66,6 +68,23 @@ def load_copy(target: LoadedLM, num_layers: int | None) -> LanguageModel:
         device=target.lm.device,
         context=target.lm.max_context,
         num_layers=num_layers,
+    )
+
+
+def load_tuned(target: LoadedLM, updates: Updates) -> LanguageModel:
+    """The target with `updates` in its weights, read by the same forward pass as the target.
+
+    ValueError: they are another model's.
+    """
+    context = target.lm.max_context
+    if isinstance(target.lm, PackedLM):
+        return packed_loading.load_packed(target.folder, context=context, updates=updates)
+    return load_plain(
+        target.folder,
+        dtype=target.lm.dtype,
+        device=target.lm.device,
+        context=context,
+        updates=updates,
     )
 
 

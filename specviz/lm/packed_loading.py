@@ -12,6 +12,7 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from specviz.lm.folder import config_of, first_line, lacking, tensors_of
 from specviz.lm.linear import Linear, PackedLinear, why_not_packed
+from specviz.lm.low_rank import Updates, tuned
 from specviz.lm.packed import (
     DoubledNorm,
     PackedLayer,
@@ -51,13 +52,19 @@ def layer_widths(config: Any) -> tuple[int, ...]:
 
 
 def load_packed(
-    folder: Path, *, context: int, num_layers: int | None = None, make: MakeLinear = PackedLinear
+    folder: Path,
+    *,
+    context: int,
+    num_layers: int | None = None,
+    make: MakeLinear = PackedLinear,
+    updates: Updates | None = None,
 ) -> PackedLM:
-    """A packed model, or its first `num_layers` layers. `make` lays out each linear layer.
+    """A packed model, or its first `num_layers` layers. `make` lays out each linear layer;
+    `updates` are added to the weights.
 
     ValueError: the folder's weights cannot be read, or are not those of its config.
     """
-    config, tensors = config_of(folder), tensors_of(folder)
+    config, tensors = config_of(folder), tuned(tensors_of(folder), updates or {})
     try:
         weights = pack(config, tensors, context=context, num_layers=num_layers, make=make)
     except KeyError as error:

@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM
 from specviz.lm.attention import additive_mask, causal_rows, visible_rows
 from specviz.lm.base import FeatureTap, KVCache, LMOutput
 from specviz.lm.folder import config_of, cut_short, lacking, require_safetensors
+from specviz.lm.low_rank import Updates, tuned
 from specviz.lm.plain_cache import PlainCache
 from specviz.lm.support import check_head, check_stock, check_tree_reading, default_context, refusal
 from specviz.tree import DraftTree
@@ -137,19 +138,24 @@ def load_plain(
     device: torch.device,
     context: int | None = None,
     num_layers: int | None = None,
+    updates: Updates | None = None,
 ) -> PlainLM:
     """The checkpoint in `folder` on the plain path, checked on a small tree.
 
     Only local safetensors files are read; no code of the folder is run. `context`: tokens, prompt
     and answer together (None: as many as the model was made for, at most 4096). `num_layers`: only
-    the first so many. ValueError says in one sentence why a folder cannot be used.
+    the first so many. `updates` are added to the weights. ValueError says in one sentence why a
+    folder cannot be used.
     """
     config = config_of(folder)
     context = default_context(config) if context is None else context
     reason = refusal(config, context)
     if reason is not None:
         raise ValueError(reason)
-    lm = PlainLM(_weights_of(folder, dtype, num_layers).to(device), context)
+    model = _weights_of(folder, dtype, num_layers).to(device)
+    if updates:
+        model.load_state_dict(tuned(model.state_dict(), updates))
+    lm = PlainLM(model, context)
     reason = check_stock(lm) or check_head(lm) or check_tree_reading(lm)
     if reason is not None:
         raise ValueError(reason)

@@ -192,14 +192,10 @@ def _nobody(event: Progress) -> None:
     del event
 
 
-def _backbone(lane: LaneStart) -> str:
-    """ "" of the target as it is; else whose tuned copy of it decodes and verifies."""
-    return str(getattr(lane, "backbone", ""))
-
-
 def _baseline(lane: LaneStart) -> LaneSpec:
-    backbone = _backbone(lane)
-    return LaneSpec(PLAIN.drafter, (("backbone", backbone),)) if backbone else PLAIN
+    """Plain decoding of what decodes in the lane: the target, or a method's tuned model."""
+    knobs = (("backbone", lane.backbone),) if lane.backbone else ()
+    return LaneSpec(PLAIN.drafter, knobs)
 
 
 def _bench_lanes(runs: dict[LaneSpec, LaneRun]) -> tuple[BenchLane, ...]:

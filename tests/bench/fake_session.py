@@ -12,7 +12,6 @@ from specviz.config import Catalog, DrafterInfo, LaneSpec, Request, TargetSpec
 from specviz.trace import (
     Failure,
     LaneEnd,
-    LaneStart,
     Progress,
     RoundTrace,
     RunEnd,
@@ -23,13 +22,6 @@ from tests.traces import greedy_verdict, lane_start, round_trace, run_start
 
 Script: TypeAlias = "list[RoundTrace] | str | LaneEnd"  # rounds, why it cannot start, how it ends
 TARGET = TargetSpec("hand-made", "hand-made", "none", "no model: a test")
-
-
-@dataclass(frozen=True)
-class BackboneStart(LaneStart):
-    """Of a lane that says which backbone it decodes on."""
-
-    backbone: str = ""
 
 
 def rounds(
@@ -76,8 +68,7 @@ class FakeSession:
         start = run_start(dtype="bfloat16", prompt=request.prompt)
         yield replace(start, commit=self.commit, machine=self.machine)
         backbone = dict(spec.knobs).get("backbone", self.backbones.get(spec.drafter, ""))
-        known = lane_start(0, spec.drafter)
-        yield BackboneStart(**{**_facts(known), "backbone": backbone})
+        yield replace(lane_start(0, spec.drafter), backbone=backbone)
         yield from plain_rounds((1,)) if isinstance(script, LaneEnd) else script
         yield script if isinstance(script, LaneEnd) else LaneEnd(0, "length", "")
         yield RunEnd(1.0)
@@ -111,7 +102,3 @@ def plan(
         is_every_drafter=is_every_drafter,
         prompts=tuple(BenchPrompt(text, category, text) for text, category in prompts),
     )
-
-
-def _facts(lane: LaneStart) -> dict[str, object]:
-    return {name: getattr(lane, name) for name in LaneStart.__dataclass_fields__}

@@ -43,6 +43,7 @@ class Lookahead:
     def __init__(self, config: LookaheadConfig, kit: TargetKit) -> None:
         self.config = config
         self.max_context = kit.max_context
+        self.num_known_tokens = kit.num_known_tokens
         self.pool = NgramPool(config.guesses)
         self.window = JacobiWindow(config.window, config.ngram - 1)
         self.tail: list[int] = []  # the last N tokens of the text, for its own n-grams
@@ -74,7 +75,8 @@ class Lookahead:
         tree = outcome.tree
         first = len(tree) - tree.num_lookahead_rows
         if tree.num_lookahead_rows or self.window.is_root_alone:
-            answers = favourites(outcome.logits[[0, *range(first, len(tree))]])
+            rows = outcome.logits[[0, *range(first, len(tree))]]
+            answers = favourites(rows[:, : self.num_known_tokens])
             for ngram in self.window.advance(tree.tokens[0], answers):
                 self.pool.add(ngram)
         self._collect_from(outcome.new_tokens)

@@ -205,7 +205,10 @@ def test_what_a_round_tells_is_what_happened(setup: Setup, shape: str) -> None:
 
 
 def test_a_padded_head_never_speaks() -> None:
-    """Rows of the head above the tokenizer's ids are untrained; here they shout."""
+    """Rows of the head above the tokenizer's ids are untrained; here they shout.
+
+    Lookahead once took them into its window: the lane ended when their text was looked up.
+    """
     table = random_table(V).table.clone()
     table[..., 20:] = 50.0
     lm = TableLM(table)
@@ -214,6 +217,7 @@ def test_a_padded_head_never_speaks() -> None:
         for make in makes_here(setup).values():
             rounds = finish(setup.lane(make))
             assert max(answer_of(rounds)) < 20
+            assert all(max(round_.tree.tokens) < 20 for round_ in rounds)
 
 
 def test_the_trace_ranks_no_padding() -> None:

@@ -1,4 +1,4 @@
-"""`python -m specviz run | replay | bench | models`: finds the command, and ends as it says.
+"""`python -m specviz run | replay | bench | train | models`: finds the command, and ends as it says.
 
 Exit codes: 0 done, 1 the run failed, 2 the input cannot be used, 130 interrupted.
 """
@@ -17,8 +17,9 @@ from specviz.cli.models import models
 from specviz.cli.parser import parser
 from specviz.cli.replay import replay
 from specviz.cli.run import run
+from specviz.cli.train import train
 
-COMMANDS = {"run": run, "replay": replay, "bench": bench, "models": models}
+COMMANDS = {"run": run, "replay": replay, "bench": bench, "train": train, "models": models}
 
 
 def main(words: Sequence[str] | None = None) -> int:

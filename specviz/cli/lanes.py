@@ -39,10 +39,10 @@ def _knob(text: str) -> tuple[str, KnobValue]:
         raise ValueError(
             f"A knob of a lane is written :name=value, such as :num_draft_tokens=4; got {text!r}."
         )
-    return name, _value(value)
+    return name, parse_value(value)
 
 
-def _value(text: str) -> KnobValue:
+def parse_value(text: str) -> KnobValue:
     """A switch, a whole number, a number, or the text itself: whichever it can be read as first."""
     if text.lower() in SWITCH:
         return SWITCH[text.lower()]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from specviz.cli import BAD_INPUT
+from specviz.cli.train_words import add_train
 from specviz.config import MAX_NEW_TOKENS_LIMIT, LaneSpec, Request
 from specviz.presets import DEFAULT_TARGET
 
@@ -16,6 +17,8 @@ EXAMPLES = """examples:
   python -m specviz run "Why is the sky blue?" --lanes autoregressive,lookahead --out race.jsonl.gz
   python -m specviz run "Count to ten" --lanes draft_model:num_draft_tokens=4:is_adaptive=on
   python -m specviz replay race.jsonl.gz
+  python -m specviz train data --target ~/models/my-model --out my-corpus
+  python -m specviz train eagle3 --target ~/models/my-model --data my-corpus --out drafters/eagle3
 """
 LANES_HELP = (
     "drafters, separated by commas; a drafter's knobs follow it, each as :NAME=VALUE, so one "
@@ -44,6 +47,7 @@ def parser() -> Parser:
     _add_run(commands.add_parser("run", help="decode one prompt in one or more lanes"))
     _add_replay(commands.add_parser("replay", help="show a recorded run: no torch, no model"))
     _add_bench(commands.add_parser("bench", help="measure on this machine"))
+    add_train(commands.add_parser("train", help="train a drafter for a target, on its own answers"))
     commands.add_parser("models", help="list what can be run here, and how")
     return words
 

@@ -104,11 +104,13 @@ def _recorded(events: Iterator[SessionEvent], path: Path | None) -> Iterator[Ses
 
 
 @contextmanager
-def interrupts(cancel: Callable[[], None], err: TextIO) -> Iterator[None]:
+def interrupts(
+    cancel: Callable[[], None], err: TextIO, after: str = "this round"
+) -> Iterator[None]:
     """The first Ctrl-C calls `cancel`, which ends in good order; the second ends the program."""
 
     def stop() -> None:
-        err.write("\nStopping after this round; press Ctrl-C again to quit at once.\n")
+        err.write(f"\nStopping after {after}; press Ctrl-C again to quit at once.\n")
         cancel()
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:

@@ -65,8 +65,8 @@ class EagleNet(nn.Module):
 
     def losses(self, batch: TrainBatch, random: torch.Generator) -> dict[str, Tensor]:
         spread = NOISE * batch.features.float().std()
-        noise = torch.empty(batch.features.shape).uniform_(-1, 1, generator=random) * spread
-        noisy = batch.features + noise.to(batch.features)
+        noise = torch.empty(batch.features.shape).uniform_(-1, 1, generator=random)
+        noisy = batch.features + (noise.to(spread) * spread).to(batch.features)
         hidden = next(self._steps(batch, noisy, 1))
         targets = self.vocab.answers(batch)
         rows, at = targets.after(1)

@@ -22,6 +22,7 @@ from specviz.lm.base import FeatureTap
 # picked from B x T, Vd = draft vocabulary
 
 CHUNK_ROWS = 64  # of logits at a time in the loss: two megabytes in float32
+NOT_TRAINED = ("d2t", "t2d", "embed_tokens.weight")  # of a published checkpoint
 NUM_RANKS = 10  # how far down a drafter's list a hit is looked for
 
 
@@ -96,8 +97,7 @@ class Answers:
 
     def after(self, distance: int) -> tuple[Tensor, Tensor]:
         """Rows (B, T) bool whose place t + distance has an answer, and (m,) where in `probs`."""
-        rows = torch.zeros_like(self.places)
-        rows[:, : rows.shape[1] - distance] = self.places[:, distance:]
+        rows = _ahead(self.places, distance)
         is_read = torch.zeros_like(self.places)
         is_read[:, distance:] = self.places[:, distance:]
         return rows, is_read[self.places].nonzero()[:, 0]
@@ -133,7 +133,7 @@ class DraftVocab(nn.Module):
     @property
     def d2t(self) -> Tensor:
         """(Vd,) int64 offsets: target id = draft id + d2t[draft id], as EAGLE-3 stores them."""
-        return self.ids - torch.arange(len(self.ids))
+        return self.ids - torch.arange(len(self.ids), device=self.ids.device)
 
 
 def soft_cross_entropy(logits: Tensor, probs: Tensor, at: Tensor | None = None) -> Tensor:
@@ -183,26 +183,24 @@ def greedy_ranks(
     greedy[places] = F.linear(batch.normed[places], head.to(batch.normed)).argmax(dim=-1)
     is_greedy = greedy == torch.roll(batch.tokens, -1, dims=1)  # -1 is no token
     wanted = torch.where(greedy < 0, -1, vocab.place[greedy.clamp_min(0)])
-    found, length = list[Tensor](), places.shape[1]
+    found = list[Tensor]()
     starts = _ahead(places, first)
     rows = starts.clone()
     for depth, logits in enumerate(depths):
         distance = first + depth
         rows = rows & _ahead(places, distance)
-        ranks = torch.full(places.shape, -1)
-        picked = torch.zeros_like(wanted)
-        picked[:, : length - distance] = wanted[:, distance:]
+        ranks = torch.full_like(batch.tokens, -1)
         if rows.any():
-            ranks[rows] = ranks_of(logits(rows).float(), picked[rows])
+            ranks[rows] = ranks_of(logits(rows).float(), _ahead(wanted, distance)[rows])
         found.append(ranks[starts])
         rows = rows & _ahead(is_greedy, distance)  # deeper only behind what greedy decoding wrote
     return torch.stack(found, dim=-1)
 
 
-def _ahead(flags: Tensor, distance: int) -> Tensor:
-    """(B, T) bool: what `flags` says `distance` places further on; False behind the end."""
-    moved = torch.zeros_like(flags)
-    moved[:, : flags.shape[1] - distance] = flags[:, distance:]
+def _ahead(x: Tensor, distance: int) -> Tensor:
+    """(B, T): what `x` says `distance` places further on; False or 0 behind the end."""
+    moved = torch.zeros_like(x)
+    moved[:, : max(0, x.shape[1] - distance)] = x[:, distance:]
     return moved
 
 
@@ -229,19 +227,26 @@ def draft_layer_config(config: Any, architecture: str) -> dict[str, Any]:
 
 def vocab_tensors(vocab: DraftVocab) -> dict[str, Tensor]:
     is_drafted = torch.zeros(len(vocab.place), dtype=torch.bool)
-    is_drafted[vocab.ids] = True
+    is_drafted[vocab.ids.cpu()] = True
     return {"d2t": vocab.d2t, "t2d": is_drafted}
 
 
 def load_named(net: nn.Module, tensors: Mapping[str, Tensor], vocab: DraftVocab) -> None:
-    """A checkpoint's tensors into `net`. ValueError: names, shapes or draft vocabulary differ."""
-    if not torch.equal(tensors["d2t"], vocab.d2t):
+    """A checkpoint's tensors into `net`; published ones may bring the target's embedding along, or
+    know no draft vocabulary. ValueError: names, shapes or draft vocabulary differ."""
+    if "d2t" in tensors and not torch.equal(tensors["d2t"].cpu(), vocab.d2t.cpu()):
         raise ValueError("This checkpoint drafts from another vocabulary; train on its corpus.")
-    own = {name: tensor for name, tensor in tensors.items() if name not in ("d2t", "t2d")}
-    try:
-        net.load_state_dict(own)
-    except RuntimeError as error:
-        raise ValueError(f"This checkpoint does not fit the network: {error}.") from error
+    own = {name: tensor for name, tensor in tensors.items() if name not in NOT_TRAINED}
+    wanted = net.state_dict()
+    for name in sorted(own.keys() | wanted.keys()):
+        came, fits = (
+            tuple(held[name].shape) if name in held else "missing" for held in (own, wanted)
+        )
+        if came != fits:
+            raise ValueError(
+                f"This checkpoint does not fit the network: {name} is {came} in it, and {fits} here."
+            )
+    net.load_state_dict(own)
 
 
 @torch.no_grad()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -60,6 +61,19 @@ def batches(
         epoch += 1
 
 
+def num_batches(examples: Sequence[Example], *, batch_tokens: int, seed: int) -> int:
+    """Of the first epoch; others differ by a few, as lengths fall together otherwise."""
+    return len(_epoch(examples, batch_tokens, seed))
+
+
+def answer_tokens_seen(
+    examples: Sequence[Example], *, batch_tokens: int, seed: int, num_steps: int
+) -> int:
+    """Answer tokens of the first `num_steps` batches, each as often as it is met."""
+    met = islice(batches(examples, batch_tokens=batch_tokens, seed=seed, first=0), num_steps)
+    return sum(len(e.tokens) - e.prompt_length for batch in met for e in batch)
+
+
 def _epoch(examples: Sequence[Example], batch_tokens: int, seed: int) -> list[list[Example]]:
     random = torch.Generator().manual_seed(seed)
     order: list[int] = torch.randperm(len(examples), generator=random).tolist()
@@ -82,12 +96,21 @@ def _packed(examples: Sequence[Example], batch_tokens: int) -> list[list[Example
 
 def choose_vocab(examples: Sequence[Example], size: int) -> tuple[Tensor, float]:
     """(size,) ascending ids of the commonest answer tokens, and the share of answers they cover."""
-    counts: Counter[int] = Counter()
-    for example in examples:
-        counts.update(example.tokens[example.prompt_length :].tolist())
+    counts = answer_counts(examples)
     common = counts.most_common(size)
     chosen = {token for token, _ in common}
     spare = (token for token in range(10**9) if token not in chosen)  # a small corpus: lowest ids
     chosen.update(next(spare) for _ in range(size - len(chosen)))
-    covered = sum(count for _, count in common) / max(counts.total(), 1)
-    return torch.tensor(sorted(chosen)), covered
+    return torch.tensor(sorted(chosen)), covered(counts, chosen)
+
+
+def answer_counts(examples: Sequence[Example]) -> Counter[int]:
+    counts: Counter[int] = Counter()
+    for example in examples:
+        counts.update(example.tokens[example.prompt_length :].tolist())
+    return counts
+
+
+def covered(counts: Counter[int], chosen: set[int]) -> float:
+    """Share of all counted tokens that are among the chosen."""
+    return sum(counts[token] for token in chosen) / max(counts.total(), 1)

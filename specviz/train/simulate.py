@@ -1,13 +1,16 @@
 """From the ranks of the target's tokens in a drafter's lists: what chains and trees would accept.
 
 No decoding is run: at each place of held-out text the network's guesses are compared with what
-the target says there. A static tree of rank paths is valued by the product of its hit rates.
+the target says there, and with that what a static tree of rank paths would have accepted.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 from torch import Tensor
 
@@ -31,18 +34,45 @@ class Simulated:
 def simulate(ranks: Tensor, tree_rows: int = 16) -> Simulated:
     """ranks (starts, depths), as `Trainee.ranks` gives them; -1 is left out."""
     rates = hit_rates(ranks)
-    conditional, survivors = [], ranks[:, 0] >= 0
-    for depth in range(ranks.shape[1]):
-        survivors = survivors & (ranks[:, depth] >= 0)
-        hits = survivors & (ranks[:, depth] == 0)
-        conditional.append(int(hits.sum()) / max(int(survivors.sum()), 1))
-        survivors = hits
-    tau, product = 1.0, 1.0
-    for rate in conditional:
-        product *= rate
-        tau += product
-    tree = sum(value for value, _ in best_paths(rates, tree_rows - 1))
-    return Simulated(tuple(conditional), tau, 1.0 + tree, tree_rows, rates, len(ranks))
+    chain = {(0,) * depth for depth in range(1, ranks.shape[1] + 1)}
+    tree = {path for _, path in best_paths(rates, tree_rows - 1)}
+    conditional = accepted_by_depth(ranks, chain)
+    return Simulated(
+        conditional,
+        _tau(conditional),
+        _tau(accepted_by_depth(ranks, tree)),
+        tree_rows,
+        rates,
+        len(ranks),
+    )
+
+
+def accepted_by_depth(ranks: Tensor, tree: Collection[tuple[int, ...]]) -> tuple[float, ...]:
+    """How often a tree of rank paths holds the target's token at a depth, of the starts where it
+    held all before it. Counted, not multiplied: what is easy stays easy further down."""
+    rows: list[list[int]] = ranks.tolist()
+    found = []
+    for depth in range(1, ranks.shape[1] + 1):
+        rows = [row for row in rows if row[depth - 1] >= 0]
+        kept = [row for row in rows if tuple(row[:depth]) in tree]
+        found.append(len(kept) / max(len(rows), 1))
+        rows = kept
+    return tuple(found)
+
+
+def _tau(conditional: Sequence[float]) -> float:
+    return 1.0 + sum(prod(conditional[:depth]) for depth in range(1, len(conditional) + 1))
+
+
+def acceptance(simulated: Simulated) -> dict[str, Any]:
+    """For a file: what was held out, and how much of it would have been accepted."""
+    return {
+        "conditional": [round(rate, 4) for rate in simulated.conditional],
+        "chain_tau": round(simulated.chain_tau, 4),
+        "tree_tau": round(simulated.tree_tau, 4),
+        "tree_rows": simulated.tree_rows,
+        "places": simulated.num_starts,
+    }
 
 
 def hit_rates(ranks: Tensor) -> HitRates:

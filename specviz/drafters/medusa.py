@@ -1,0 +1,164 @@
+"""Medusa-1 (Cai et al. 2024, arXiv:2401.10774): heads on the target's last state guess the tokens
+ahead, each on its own; a static tree of their likeliest tokens is verified in one pass.
+
+Lossless: the tree is chosen without chance, so the usual verification keeps the target's
+distribution; Medusa's typical acceptance is not here. Training is `medusa_net`. Read are both kinds
+of published heads: those that share the target's head, and those with logits of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from specviz.config import Exactness
+from specviz.drafters.base import DraftContext, GrownToken, Outcome, Proposal, TargetKit
+from specviz.drafters.growth import RankPath, check_numbers, likeliest, likeliest_paths, nothing
+from specviz.drafters.knobs import knob
+from specviz.drafters.parts import known_ids, placed, target_head
+from specviz.lm.base import FeatureTap
+from specviz.lm.checkpoints import DrafterCheckpoint, Shape, check_tensors
+from specviz.lm.device import Stopwatch
+from specviz.lm.linear import best_linear
+from specviz.tree import DraftTree
+
+# K = heads, H = hidden size, Vd = ids the heads may guess
+
+# [head][rank]: how often that guess is the target's token, where a checkpoint's config.json does
+# not tell: each head a fifth less than the one before, each rank two fifths of the one above.
+ASSUMED_RATES = tuple(tuple(0.5 * 0.8**head * 0.4**rank for rank in range(10)) for head in range(5))
+
+
+@dataclass(frozen=True, slots=True)
+class MedusaConfig:
+    budget: int = knob(16, 2, 64, help="Rows the target reads in a round, the root included")
+    num_heads: int = knob(4, 1, 5, help="Heads used at most: how far ahead is guessed")
+
+
+class Medusa:
+    Config: ClassVar[type] = MedusaConfig
+    title: ClassVar[str] = "Medusa"
+    summary: ClassVar[str] = (
+        "Extra heads on the target guess several tokens ahead at once; a tree of their best "
+        "guesses is checked in one pass."
+    )
+    paper: ClassVar[str] = "Cai et al. 2024, arXiv:2401.10774"
+    exactness: ClassVar[Exactness] = "exact"
+    taps: tuple[FeatureTap, ...] = (FeatureTap("normed"),)
+
+    def __init__(self, config: MedusaConfig, kit: TargetKit) -> None:
+        checkpoint = kit.trained("medusa")
+        count = min(config.num_heads, num_heads_of(checkpoint, kit))
+        measured = checkpoint.config.get("hit_rates")
+        ids = known_ids(checkpoint, kit)
+        rates = [head[: len(ids)] for head in (measured or ASSUMED_RATES)[:count]]
+        self.shape = TreeShape(likeliest_paths(rates, config.budget - 1))
+        self.heads = MedusaHeads(checkpoint, kit, ids, self.shape.depth)
+        self.device = kit.device
+        source = "measured" if measured else "assumed"
+        self.description = (
+            f"{self.shape.depth} heads of {self.heads.num_parameters / 1e6:.1f}M parameters on the "
+            f"target's last state, in a tree of {len(self.shape.rows) + 1} rows by {source} hit "
+            "rates"
+        )
+
+    def start(self, context: DraftContext) -> None:
+        """The target has read the prompt; the heads keep nothing of their own."""
+
+    def propose(self, context: DraftContext) -> Proposal:
+        watch, root = Stopwatch(self.device), context.tokens[-1]
+        count = self.shape.num_within(context.max_depth)
+        if not count or context.features is None or not len(context.features):
+            return nothing(root)  # after a prompt of one token, nothing is cached yet
+        # The root is committed but not yet read. The last state there is belongs to the token
+        # before it and chooses the root; head 0 there guesses what follows the root.
+        guesses = self.heads.guess(context.features[-1:], self.shape.num_ranks)
+        tokens, parents, probs, scores = [root], [-1], [1.0], [0.0]
+        grown = list[GrownToken]()
+        for path, parent in self.shape.rows[:count]:
+            token, log_prob = guesses[len(path) - 1][path[-1]]
+            scores.append(scores[parent] + log_prob)
+            grown.append(GrownToken(token, parent - 1, len(path), scores[-1], 0, is_kept=True))
+            tokens.append(token)
+            parents.append(parent)
+            probs.append(math.exp(log_prob))
+        check_numbers(scores)
+        tree = DraftTree(tuple(tokens), tuple(parents))
+        return Proposal(tree, tuple(probs), candidates=tuple(grown), step_seconds=(watch.lap(),))
+
+    def observe(self, outcome: Outcome) -> None:
+        """The next state comes with the next context."""
+
+
+class MedusaHeads:
+    """The first `count` heads of a checkpoint, all their blocks in one product."""
+
+    def __init__(
+        self, checkpoint: DrafterCheckpoint, kit: TargetKit, ids: Tensor, count: int
+    ) -> None:
+        """ids (Vd,): the target's ids that the heads may guess."""
+
+        def stored(name: str) -> list[Tensor]:
+            names = [f"{head}.{name}" for head in range(count)]
+            return [tensors[n] for n in names if n in tensors]
+
+        tensors = placed(checkpoint.tensors, kit)
+        weights, biases = stored("0.linear.weight"), stored("0.linear.bias")
+        self.count, self.ids = count, ids
+        self.block = best_linear(torch.cat(weights), torch.cat(biases))
+        # Ids ascend, so those the tokenizer knows come first in logits of a head's own, too.
+        own = [rows[: len(self.ids)] for rows in stored("1.weight")]
+        self.logits: list[Callable[[Tensor], Tensor]] = [best_linear(rows) for rows in own]
+        if not own:
+            self.logits = [target_head(checkpoint, self.ids, kit)]
+        self.num_parameters = sum(t.numel() for t in (*weights, *biases, *own))
+
+    @torch.inference_mode()
+    def guess(self, state: Tensor, num_ranks: int) -> list[list[tuple[int, float]]]:
+        """[head][rank]: a token and the head's log-probability of it. state (1, H)."""
+        hidden = state + self.block.silu(state).view(self.count, -1)  # (K, H): a row per head
+        if len(self.logits) == 1:
+            logits = self.logits[0](hidden)  # (K, Vd)
+        else:
+            logits = torch.cat([head(hidden[i : i + 1]) for i, head in enumerate(self.logits)])
+        log_probs, places = likeliest(logits, num_ranks)
+        pairs = zip(self.ids[places].tolist(), log_probs.tolist(), strict=True)
+        return [list(zip(*pair, strict=True)) for pair in pairs]
+
+
+class TreeShape:
+    """Rank paths as rows of a tree, level by level; row 0, the root, is left out."""
+
+    def __init__(self, paths: Sequence[RankPath]) -> None:
+        paths = sorted(paths, key=lambda path: (len(path), path))
+        places = {path: row for row, path in enumerate(paths, start=1)} | {(): 0}
+        self.rows = [(path, places[path[:-1]]) for path in paths]  # path, row of the parent
+        self.depth = len(paths[-1])
+        self.num_ranks = 1 + max(path[-1] for path in paths)
+
+    def num_within(self, depth: int) -> int:
+        """How many rows lie no deeper: the first so many."""
+        return sum(len(path) <= depth for path, _ in self.rows)
+
+
+def num_heads_of(checkpoint: DrafterCheckpoint, kit: TargetKit) -> int:
+    """How many heads the file holds; published configs are wrong about it. ValueError: it holds
+    something else, or heads for another target."""
+    count = max(1, sum(name.endswith(".0.linear.weight") for name in checkpoint.tensors))
+    width, offsets = kit.hidden_size, checkpoint.tensors.get("d2t")
+    num_logits = kit.vocab_size if offsets is None else len(offsets)
+    required: dict[str, Shape] = {}
+    for head in range(count):
+        required[f"{head}.0.linear.weight"] = (width, width)
+        required[f"{head}.0.linear.bias"] = (width,)
+    own: dict[str, Shape] = {f"{head}.1.weight": (num_logits, width) for head in range(count)}
+    vocab: dict[str, Shape] = {"d2t": (None,), "t2d": (kit.vocab_size,)}
+    if checkpoint.tensors.keys() & own.keys():
+        required |= own  # all heads have logits of their own, or none
+    check_tensors(checkpoint, required, vocab, "Medusa")
+    return count

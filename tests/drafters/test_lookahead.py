@@ -105,7 +105,7 @@ def test_window_pool_and_guesses_agree(
     width: int, ngram: int, guesses: int, from_prompt: bool
 ) -> None:
     config = LookaheadConfig(width, ngram, guesses, from_prompt)
-    drafter = Lookahead(config, kit_of(random_table(3)))
+    drafter = Lookahead(config, kit_of(random_table(V)))
     text = list(PROMPT)
     drafter.start(context_of(text))
     first = drafter.window.levels[0]
@@ -198,7 +198,7 @@ def test_the_pool_forgets_the_oldest_of_a_key() -> None:
 
 
 def test_the_end_of_the_budget_needs_no_window() -> None:
-    drafter = Lookahead(LookaheadConfig(), kit_of(random_table(3)))
+    drafter = Lookahead(LookaheadConfig(), kit_of(random_table(V)))
     drafter.start(context_of(PROMPT))
     assert drafter.propose(context_of(PROMPT, 0)).tree == DraftTree.chain(PROMPT[-1])
 

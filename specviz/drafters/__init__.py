@@ -16,6 +16,10 @@ DRAFTERS = {
     "draft_model": "specviz.drafters.draft_model:DraftModel",
     "prompt_lookup": "specviz.drafters.prompt_lookup:PromptLookup",
     "lookahead": "specviz.drafters.lookahead:Lookahead",
+    "eagle": "specviz.drafters.eagle:Eagle",
+    "eagle2": "specviz.drafters.eagle:Eagle2",
+    "eagle3": "specviz.drafters.eagle3:Eagle3",
+    "medusa": "specviz.drafters.medusa:Medusa",
 }
 
 

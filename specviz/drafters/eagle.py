@@ -1,0 +1,294 @@
+"""EAGLE-1 and EAGLE-2: one layer guesses the target's next hidden state, and the target's own head
+turns it into tokens (Li et al. 2024, arXiv:2401.15077 and arXiv:2406.16858).
+
+Both decode with the same weights. EAGLE-1 fills a tree whose shape is fixed; EAGLE-2 spends the
+same rows where the drafter is confident. A row pairs the feature of token i with token i + 1;
+rows of committed tokens carry the target's true features, rows of a draft the drafter's own
+guesses, which are forgotten after the round. Training is in `eagle_net`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from specviz.config import Exactness
+from specviz.drafters.base import DraftContext, Outcome, Proposal, TargetKit
+from specviz.drafters.growth import (
+    Choose,
+    DynamicShape,
+    Node,
+    StaticTree,
+    best_ranked,
+    grow_dynamic,
+    grow_static,
+    likeliest_paths,
+    nothing,
+)
+from specviz.drafters.knobs import knob
+from specviz.drafters.parts import (
+    described,
+    embedding_of,
+    known_ids,
+    layer_of,
+    layer_shapes,
+    optional_shapes,
+    placed,
+    target_head,
+)
+from specviz.lm.attention import causal_rows
+from specviz.lm.base import FeatureTap
+from specviz.lm.checkpoints import DrafterCheckpoint, check_tensors
+from specviz.lm.device import Stopwatch
+from specviz.lm.draft_layer import CachedLayer, placed_on
+from specviz.lm.linear import best_linear
+from specviz.lm.packed_cache import PackedCache
+
+# T = committed tokens, n = rows of a pass, F = width of the target's features, H = hidden size,
+# Vd = draft vocabulary, V = the target's
+
+PREFILL_CHUNK = 256  # rows of a pass over the prompt
+# [depth][rank]: how often that guess is the target's token, where a checkpoint's config.json does
+# not tell: each rank two fifths of the one above, at any depth.
+ASSUMED_RATES = tuple(tuple(0.5 * 0.4**rank for rank in range(10)) for _ in range(6))
+
+
+@dataclass(frozen=True, slots=True)
+class EagleConfig:
+    budget: int = knob(16, 2, 64, help="Rows the target reads in a round, the root included")
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicConfig:
+    top_k: int = knob(4, 1, 10, help="Children of a node, and nodes of a level that get children")
+    depth: int = knob(4, 1, 8, help="Levels of the tree: passes of the drafter in a round")
+    budget: int = knob(16, 2, 64, help="Rows the target reads in a round, the root included")
+
+
+class DraftNetwork(Protocol):
+    """A trained network that reads (feature, next token) pairs."""
+
+    layer: CachedLayer
+    ids: Tensor  # (Vd,) the target's ids of the draft vocabulary
+    description: str
+
+    def fused(self, features: Tensor) -> Tensor:
+        """(n, H) the target's true features (n, F) in the form that `read` takes."""
+
+    def read(
+        self, tokens: Tensor, features: Tensor, depths: Tensor, visible: Tensor, cache: PackedCache
+    ) -> Tensor:
+        """(n, H) guesses of the next features; the rows join the cache (see `CachedLayer.run`)."""
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(n, Vd)"""
+
+
+class DraftRows:
+    """`growth.LevelReader` of one lane: true rows for all committed tokens, and behind them the
+    rows of the tree in the making."""
+
+    def __init__(self, network: DraftNetwork, capacity: int) -> None:
+        self.network, self.ids = network, network.ids
+        self.cache = network.layer.new_cache(capacity)
+        self.device = network.layer.device
+        self.last: Tensor | None = None  # (1, H) output of the last true row
+        self._outputs: Tensor = torch.empty(0)
+        self._depth = 0
+
+    def catch_up(self, tokens: Sequence[int], features: Tensor) -> None:
+        """Read the pairs not read so far: row i is feature i with token i + 1."""
+        for start in range(self.cache.length, len(tokens) - 1, PREFILL_CHUNK):
+            end = min(start + PREFILL_CHUNK, len(tokens) - 1)
+            with placed_on(self.device):
+                following = torch.tensor(tokens[start + 1 : end + 1])
+                depths, visible = torch.arange(end - start), causal_rows(end - start)
+            true = self.network.fused(features[start:end])
+            hidden = self.network.read(following, true, depths, visible, self.cache)
+            self.last = hidden[-1:]
+
+    def first(self) -> Tensor:
+        assert self.last is not None, "there is a true row to go on from"
+        self._outputs, self._depth = self.last, 0
+        return self.network.logits(self.last)
+
+    def level(self, tokens: Tensor, parents: Tensor, visible: Tensor) -> Tensor:
+        depths = torch.full_like(tokens, self._depth)
+        self._outputs = self.network.read(
+            tokens, self._outputs[parents], depths, visible, self.cache
+        )
+        self._depth += 1
+        return self.network.logits(self._outputs)
+
+
+class FeatureDrafter:
+    """What EAGLE-1, 2 and 3 have in common: true rows for the text, a tree behind them."""
+
+    exactness: ClassVar[Exactness] = "exact"
+
+    def __init__(
+        self, network: DraftNetwork, taps: tuple[FeatureTap, ...], num_tree_rows: int
+    ) -> None:
+        """num_tree_rows: rows of a tree the network reads at most."""
+        self.network, self.taps = network, taps
+        self.description = network.description
+        self.num_tree_rows = num_tree_rows
+        self.rows: DraftRows | None = None
+
+    @torch.inference_mode()
+    def start(self, context: DraftContext) -> None:
+        capacity = len(context.tokens) + context.max_depth + 1 + self.num_tree_rows
+        self.rows = DraftRows(self.network, capacity)
+        self._catch_up(context)
+
+    @torch.inference_mode()
+    def propose(self, context: DraftContext) -> Proposal:
+        watch = Stopwatch(self.network.layer.device)
+        rows, root = self._catch_up(context), context.tokens[-1]
+        if rows.last is None or context.max_depth < 1:  # nothing but the root, or no room for more
+            return nothing(root)
+        num_true = rows.cache.length
+        proposal = self.grow(rows, context, watch)
+        rows.cache.crop(num_true)
+        return proposal
+
+    def observe(self, outcome: Outcome) -> None:
+        """Nothing: the next proposal is told all committed tokens and their true features."""
+
+    def grow(self, rows: DraftRows, context: DraftContext, watch: Stopwatch) -> Proposal:
+        raise NotImplementedError
+
+    def _catch_up(self, context: DraftContext) -> DraftRows:
+        assert self.rows is not None, "start comes first"
+        if context.features is not None:
+            self.rows.catch_up(context.tokens, context.features)
+        return self.rows
+
+
+class DynamicDrafter(FeatureDrafter):
+    """A tree where the drafter is confident."""
+
+    def __init__(
+        self, config: DynamicConfig, network: DraftNetwork, taps: tuple[FeatureTap, ...]
+    ) -> None:
+        super().__init__(network, taps, config.top_k * (config.depth - 1))
+        self.shape = DynamicShape(config.top_k, config.depth, config.budget)
+
+    def grow(self, rows: DraftRows, context: DraftContext, watch: Stopwatch) -> Proposal:
+        return grow_dynamic(rows, self.shape, context.tokens[-1], context.max_depth, watch)
+
+
+class Eagle(FeatureDrafter):
+    Config: ClassVar[type] = EagleConfig
+    title: ClassVar[str] = "EAGLE-1"
+    summary: ClassVar[str] = "One layer guesses the next hidden states; a fixed tree of guesses."
+    paper: ClassVar[str] = "Li et al. 2024, arXiv:2401.15077"
+
+    def __init__(self, config: EagleConfig, kit: TargetKit) -> None:
+        checkpoint = kit.trained("eagle")
+        rates = checkpoint.config.get("hit_rates") or ASSUMED_RATES
+        self.shape = StaticTree(likeliest_paths(rates, config.budget - 1))
+        num_inner = len(self.shape.num_children) - 1  # the root is no row of the drafter
+        super().__init__(EagleNetwork(checkpoint, kit), (FeatureTap("normed"),), num_inner)
+        self.vocab_size = kit.vocab_size
+
+    def grow(self, rows: DraftRows, context: DraftContext, watch: Stopwatch) -> Proposal:
+        return draft_static(rows, self.shape, context, self.vocab_size, watch)
+
+
+class Eagle2(DynamicDrafter):
+    Config: ClassVar[type] = DynamicConfig
+    title: ClassVar[str] = "EAGLE-2"
+    summary: ClassVar[str] = "EAGLE-1's layer, and a tree that grows where it is confident."
+    paper: ClassVar[str] = "Li et al. 2024, arXiv:2406.16858"
+
+    def __init__(self, config: DynamicConfig, kit: TargetKit) -> None:
+        super().__init__(config, EagleNetwork(kit.trained("eagle"), kit), (FeatureTap("normed"),))
+
+
+def draft_static(
+    rows: DraftRows, shape: StaticTree, context: DraftContext, vocab_size: int, watch: Stopwatch
+) -> Proposal:
+    """Greedy: the likeliest children. Else drawn without replacement, as published."""
+    drawn = None if context.sampling.is_greedy else Drawn(context, rows.ids, vocab_size)
+    choose: Choose = best_ranked(rows.ids) if drawn is None else drawn
+    root, depth = context.tokens[-1], context.max_depth
+    grown = grow_static(rows, shape, choose, root, depth, watch)
+    return Proposal(
+        grown.tree,
+        grown.probs,
+        None if drawn is None else drawn.child_probs(len(grown.tree)),
+        candidates=grown.candidates,
+        step_seconds=grown.seconds,
+    )
+
+
+class Drawn:
+    """Children drawn without replacement from the drafter's distribution under the run's own
+    settings, which is then what they are verified against."""
+
+    def __init__(self, context: DraftContext, ids: Tensor, vocab_size: int) -> None:
+        self.context, self.ids, self.vocab_size = context, ids, vocab_size
+        self.rows: dict[int, Tensor] = {}
+
+    def __call__(
+        self, logits: Tensor, nodes: Sequence[Node], counts: Sequence[int]
+    ) -> list[list[tuple[int, float]]]:
+        return [
+            self._children(own, node, count)
+            for own, node, count in zip(logits, nodes, counts, strict=True)
+        ]
+
+    def _children(self, logits: Tensor, node: Node, count: int) -> list[tuple[int, float]]:
+        path = self.context.tokens + node.tokens
+        scores = torch.full((self.vocab_size,), -torch.inf, device=logits.device)
+        scores[self.ids] = logits.float()  # what it cannot draft has no chance
+        probs = self.context.sampling.probs(scores, path)
+        self.rows[node.row] = probs
+        left, chosen = probs.clone(), list[tuple[int, float]]()
+        for _ in range(min(count, int((probs > 0).sum()))):
+            token = self.context.chance.token(left, len(path))
+            chosen.append((token, float(probs[token])))
+            left[token] = 0.0
+        return chosen
+
+    def child_probs(self, num_rows: int) -> Tensor:
+        """(N, V) float64; zeros for rows without children."""
+        probs = torch.zeros(num_rows, self.vocab_size, dtype=torch.float64)
+        for row, own in self.rows.items():
+            probs[row] = own
+        return probs
+
+
+class EagleNetwork:
+    """EAGLE-1's tensors: fc and one layer without an input norm; embedding and head are the
+    target's, and so is the form of what it puts out: a state after the final norm."""
+
+    def __init__(self, checkpoint: DrafterCheckpoint, kit: TargetKit) -> None:
+        size = kit.hidden_size
+        required = layer_shapes(size, size) | {"fc.weight": (size, 2 * size)}
+        optional = optional_shapes(kit) | {"fc.bias": (size,)}
+        check_tensors(checkpoint, required, optional, "EAGLE-1")
+        tensors = placed(checkpoint.tensors, kit)
+        self.ids = known_ids(checkpoint, kit)
+        self.layer = layer_of(checkpoint, tensors)
+        self.embed = embedding_of(tensors, kit)
+        self._fc = best_linear(tensors["fc.weight"], tensors.get("fc.bias"))
+        self._head = target_head(checkpoint, self.ids, kit)
+        self.description = described(tensors, self.ids)
+
+    def fused(self, features: Tensor) -> Tensor:
+        return features
+
+    def read(
+        self, tokens: Tensor, features: Tensor, depths: Tensor, visible: Tensor, cache: PackedCache
+    ) -> Tensor:
+        x = self._fc(torch.cat((self.embed(tokens), features), dim=-1))
+        return self.layer.run(x, x, depths, visible, cache)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return self._head(hidden)

@@ -1,0 +1,97 @@
+"""A trained drafter's network put together: its own tensors, and what it borrows of the target.
+
+Weights are cast to the target's compute dtype. What a checkpoint does not hold (embedding, head)
+is the target's; a head over a draft vocabulary is the target's own rows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from specviz.drafters.base import TargetKit
+from specviz.lm.checkpoints import DrafterCheckpoint, Shape, draft_ids
+from specviz.lm.draft_layer import CachedLayer, head_shape, rope_of
+from specviz.lm.linear import Linear, best_linear
+
+# n = rows, H = hidden size, Vd = draft vocabulary
+
+LAYER = "layers.0."
+
+
+def layer_shapes(hidden_size: int, in_width: int) -> dict[str, Shape]:
+    """Tensors of a drafter's layer; in_width: inputs of queries, keys and values."""
+    shapes: dict[str, Shape] = {
+        f"{LAYER}self_attn.{name}_proj.weight": (None, in_width) for name in "qkv"
+    }
+    return shapes | {
+        f"{LAYER}self_attn.o_proj.weight": (hidden_size, None),
+        f"{LAYER}post_attention_layernorm.weight": (hidden_size,),
+        f"{LAYER}mlp.gate_proj.weight": (None, hidden_size),
+        f"{LAYER}mlp.up_proj.weight": (None, hidden_size),
+        f"{LAYER}mlp.down_proj.weight": (hidden_size, None),
+    }
+
+
+def optional_shapes(kit: TargetKit) -> dict[str, Shape]:
+    """What a checkpoint may hold besides: a draft vocabulary, an embedding, biases."""
+    biases: dict[str, Shape] = {f"{LAYER}self_attn.{name}_proj.bias": (None,) for name in "qkv"}
+    return biases | {
+        "d2t": (None,),
+        "t2d": (kit.vocab_size,),  # used in training alone
+        "embed_tokens.weight": (kit.vocab_size, kit.hidden_size),
+    }
+
+
+def placed(tensors: Mapping[str, Tensor], kit: TargetKit) -> dict[str, Tensor]:
+    """Real numbers in the target's dtype and on its device; whole ones as they are."""
+    return {
+        name: tensor.to(kit.device, kit.dtype) if tensor.is_floating_point() else tensor
+        for name, tensor in tensors.items()
+    }
+
+
+def known_ids(checkpoint: DrafterCheckpoint, kit: TargetKit) -> Tensor:
+    """(Vd,) ids of the draft vocabulary, those alone that the tokenizer defines."""
+    ids = draft_ids(checkpoint, vocab_size=kit.vocab_size, num_known_tokens=kit.num_known_tokens)
+    return ids.to(kit.device)
+
+
+def setting(checkpoint: DrafterCheckpoint, name: str) -> Any:
+    """A value of config.json that there is no guessing. ValueError: it is not there."""
+    if checkpoint.config.get(name) is None:
+        raise ValueError(
+            f"config.json in {checkpoint.folder} does not say {name}; fetch the drafter again, or "
+            "choose one in the flat form of a Llama config."
+        )
+    return checkpoint.config[name]
+
+
+def layer_of(checkpoint: DrafterCheckpoint, tensors: Mapping[str, Tensor]) -> CachedLayer:
+    shape = head_shape(tensors, LAYER, int(setting(checkpoint, "num_attention_heads")))
+    eps = float(setting(checkpoint, "rms_norm_eps"))
+    return CachedLayer(tensors, LAYER, shape=shape, eps=eps, rope=rope_of(checkpoint.config, shape))
+
+
+def embedding_of(tensors: Mapping[str, Tensor], kit: TargetKit) -> Callable[[Tensor], Tensor]:
+    """ids (n,) -> (n, H): the drafter's own table if it holds one, else the target's."""
+    table = tensors.get("embed_tokens.weight")
+    return kit.embed if table is None else lambda ids: F.embedding(ids, table)
+
+
+def target_head(
+    checkpoint: DrafterCheckpoint, ids: Tensor, kit: TargetKit
+) -> Linear | Callable[[Tensor], Tensor]:
+    """(n, H) -> (n, Vd) logits by the target's head, of the draft vocabulary alone."""
+    if "d2t" in checkpoint.tensors:
+        return best_linear(kit.head_rows(ids))
+    return lambda hidden: kit.head(hidden)[:, : len(ids)]
+
+
+def described(tensors: Mapping[str, Tensor], ids: Tensor) -> str:
+    """What drafts, in numbers."""
+    own = sum(t.numel() for t in tensors.values() if t.is_floating_point())
+    return f"one trained layer, {own / 1e6:.1f}M parameters, drafting from {len(ids):,} tokens"

@@ -20,6 +20,7 @@ DRAFTERS = {
     "eagle2": "specviz.drafters.eagle:Eagle2",
     "eagle3": "specviz.drafters.eagle3:Eagle3",
     "medusa": "specviz.drafters.medusa:Medusa",
+    "mtp": "specviz.drafters.mtp:Mtp",
 }
 
 

@@ -103,10 +103,12 @@ def rope_of(config: Mapping[str, Any], shape: HeadShape) -> Rotation:
     rope_theta, else 10,000."""
     names = ("rope_parameters", "rope_theta", "rope_scaling", "max_position_embeddings")
     rope = {name: config[name] for name in names if config.get(name) is not None}
-    return rotation_of(
-        LlamaConfig(num_attention_heads=shape.num_query_heads, head_dim=shape.head_size, **rope),
-        shape,
-    )
+    sizes = {
+        "hidden_size": shape.num_query_heads * shape.head_size,
+        "num_attention_heads": shape.num_query_heads,
+        "head_dim": shape.head_size,
+    }
+    return rotation_of(LlamaConfig(**sizes, **rope), shape)
 
 
 def norm_of(weight: Tensor, eps: float) -> DoubledNorm:

@@ -177,3 +177,11 @@ def test_plain_layers_stand_in_for_packed_ones() -> None:
     assert isinstance(best_linear(weight), PlainLinear)
     packed = PackedLinear if why_not_packed() is None else PlainLinear
     assert isinstance(best_linear(weight.bfloat16()), packed)
+
+
+def test_nine_heads_of_64_are_no_surprise() -> None:
+    """LlamaConfig's own hidden size, 4096, is not a multiple of the default target's 9 heads: every
+    drafter of it failed to load."""
+    speeds = rope_of({"rope_theta": 100000}, HeadShape(9, 3, 64)).inverse_frequencies
+    expected = torch.tensor([100000.0 ** (-i / 32) for i in range(32)])
+    torch.testing.assert_close(speeds, expected)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from specviz.lm.draft_layer import CachedLayer, head_shape, rope_of
 from specviz.lm.linear import PackedLinear, PlainLinear, best_linear, why_not_packed
+from specviz.lm.packed_attention import HeadShape
 from specviz.lm.packed_cache import PackedCache
 from tests.lm.layer64 import layer64, random_layer
 from tests.models import one_thread

@@ -219,6 +219,7 @@ def draft_layer_config(config: Any, architecture: str) -> dict[str, Any]:
         "num_hidden_layers": 1,
         "rms_norm_eps": config.rms_norm_eps,
         "rope_theta": config.rope_parameters["rope_theta"],
+        "rope_parameters": dict(config.rope_parameters),
         "vocab_size": config.vocab_size,
         "tie_word_embeddings": False,
         "torch_dtype": "bfloat16",

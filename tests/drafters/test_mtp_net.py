@@ -196,6 +196,7 @@ def test_what_is_exported_can_be_adopted(frozen: FrozenTarget) -> None:
     config, tensors = net.export()
     assert config["num_nextn_predict_layers"] == 1
     assert config["num_hidden_layers"] == 3
+    assert config["rope_parameters"] == frozen.config.rope_parameters  # scaling included
     assert config["draft_vocab_size"] == len(DRAFT_IDS)
     assert tensors["backbone.layers.2.mlp.down_proj.lora_A"].shape == (4, 48)
     assert tensors["backbone.layers.0.self_attn.k_proj.lora_B"].shape == (16, 4)

@@ -1,43 +1,56 @@
 // The stage as the page uses it: hears envelopes, plays them, and has them painted. The player
 // lives here alone and never touches the engine. The contract stands in specviz/views/stage.py;
-// stage_run.js and stage_paint.js come before this script.
+// the other stage_*.js come before this script.
 
 const SpecVizStage = (function () {
-  const {
-    clamp, newRun, addItem, runEnd, knownTime, placeOf, finishedRound, nextEnd, previousEnd,
-    draftingLanes,
-  } = SpecVizRun;
-  const {
-    WORDS, SPEEDS, put, say, show, setIcon, originWords, maskCellAt, makeLane, drawLane, drawRace,
-    lightLane, makePage, drawRunLine,
-  } = SpecVizPaint;
+  const { newRun, addItem, draftingLanes } = SpecVizRun;
+  const { axisEnd, timeAt, positionAt, placeOf, finishedRound } = SpecVizTime;
+  const { word, tell, put, say, show, setIcon, inksOf } = SpecVizDom;
+  const { makeLane, drawLane, lightLane } = SpecVizLane;
+  const { makeRow, drawRace, positionUnder, drawTicks } = SpecVizRace;
+  const { makeMask, drawMask } = SpecVizMask;
+  const { makeCard, drawCard } = SpecVizCard;
+  const { makeNumbers, drawNumbers, drawCurve } = SpecVizNumbers;
+  const { SETTINGS, makePage, drawRunLine, drawTable } = SpecVizPage;
+  const { newSelection, chosenOf, deciding, listenLane, listenMask } = SpecVizSelect;
+  const Play = SpecVizPlay;
 
-  const WATCHABLE_SECONDS = 2.2; // how long a round should take on screen when a replay opens
-  const REST_SECONDS = 0.9; // pause after a round of a drafting lane, when rounds can be watched
-  const RESTABLE_SECONDS = 0.5; // faster rounds than this on screen are not rested after
-  const FOLLOW_SECONDS = 0.12; // how softly the playhead chases a live run
+  const MAX_SHOWN = 4; // lanes shown at first; the others are one click away
   const ANNOUNCE_SECONDS = 2; // at most one spoken line in that time while playing
+  const LIVE_PAINT_MS = 200; // a live run on the same processor is slowed down by each painting
+  const SHOWN_AS = { hasRest: "rest", isSmooth: "smooth", isCalm: "calm", isClose: "close",
+    hasGhosts: "ghosts", hasIds: "ids", hasLost: "lost" };
 
   function mount(parent) {
-    const page = makePage();
-    const { buttons, live, scrub, speed, rest, clock } = page.transport;
     const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
     const retired = new Set();
-    const player = { time: 0, isPlaying: false, isFollowing: false, stopAt: null, restUntil: 0 };
-    const selection = { hover: null, pin: null };
+    const player = Play.newPlayer();
+    const selection = newSelection();
+    const options = { hasRest: true, isSmooth: false, isCalm: calm.matches, isClose: false,
+      hasGhosts: true, hasIds: false, hasLost: false };
+    const shown = new Set();
     let incoming = null; // the run that is heard
     let run = null; // the run that is shown
+    let lead = null; // the lane that steps go by and the pane explains
+    let filter = null; // accepted length whose rounds the scrub bar shows
+    let page = null;
+    let pane = null;
     let views = [];
-    let widths = { stage: 0, lane: 0 };
+    let widths = { race: 0, lane: 0, scrub: 0, pane: 0 };
+    let inks = null;
+    let theme = 0; // counts changes of colours
     let frame = 0;
+    let timer = 0;
     let lastTick = 0;
+    let paintedAt = -Infinity;
     let spokenAt = -Infinity;
+    let told = { error: "", notice: null };
 
     // -- listening
 
     function receive(text) {
       const envelope = JSON.parse(text);
-      if (envelope.v !== 1) return fail("This page is older than what it was sent: reload it.");
+      if (envelope.v !== 1) return fail(word("stage.too_old"));
       if (retired.has(envelope.run)) return undefined;
       if (!incoming || incoming.id !== envelope.run) {
         if (incoming) retired.add(incoming.id);
@@ -50,14 +63,17 @@ const SpecVizStage = (function () {
         incoming.held.delete(incoming.nextSeq);
         incoming.nextSeq += 1;
         next.items.forEach(take);
-        if (next.last) incoming.isEnded = true;
+        if (next.last) {
+          incoming.isEnded = true;
+          incoming.version += 1;
+        }
       }
-      if (incoming.held.size) {
-        fail("Part " + (incoming.nextSeq + 1) + " of this run has not arrived. What is shown is "
-          + "right as far as it goes; run again if it does not come.");
-      } else if (page.error.dataset.kind === "gap") fail("");
-      page.error.dataset.kind = incoming.held.size ? "gap" : "";
-      opened();
+      if (incoming.held.size) fail(word("stage.gap_part", { part: incoming.nextSeq + 1 }), "gap");
+      else if (told.kind === "gap") fail("");
+      if (run) {
+        chooseLead();
+        Play.open(player, run, options.isCalm);
+      }
       wake();
       return undefined;
     }
@@ -70,136 +86,123 @@ const SpecVizStage = (function () {
       }
       if (item.kind === "start") {
         notice("");
-        replaceRun();
+        addItem(incoming, item);
+        return replaceRun();
       }
-      return addItem(incoming, item);
+      addItem(incoming, item);
+      if (item.kind === "lane" && shown.size < MAX_SHOWN) shown.add(incoming.byNumber.get(item.lane));
+      return undefined;
     }
 
     function replaceRun() {
       run = incoming;
-      views = [];
-      page.lanes.replaceChildren();
-      page.race.rows.replaceChildren();
-      page.race.lanes = [];
-      Object.assign(selection, { hover: null, pin: null });
-      Object.assign(player, { time: 0, stopAt: null, restUntil: 0, isPlaying: false,
-        isFollowing: run.source === "live", hasOpened: run.source === "live" });
-      speed.value = "1";
+      lead = null;
+      filter = null;
+      shown.clear();
+      Object.assign(selection, newSelection());
+      Play.restart(player, run.source === "live");
+      clearLanes();
     }
 
-    // A recorded run opens by itself: its first two rounds, then it waits for the viewer.
-    function opened() {
-      if (!run || player.hasOpened) return;
-      const lane = draftingLanes(run)[0];
-      if (!lane || !lane.rounds.length || !(lane.rounds.length > 1 || run.isEnded)) return;
-      player.hasOpened = true;
-      const shown = lane.rounds[Math.min(1, lane.rounds.length - 1)].at[3];
-      const each = lane.rounds[0].at[3] || 1;
-      speed.value = String(SPEEDS.filter((s) => s <= each / WATCHABLE_SECONDS).pop() || SPEEDS[0]);
-      if (calm.matches) player.time = lane.rounds[0].at[3];
-      else Object.assign(player, { isPlaying: true, stopAt: shown });
+    function clearLanes() {
+      views = [];
+      page.lanes.replaceChildren();
+      page.race.names.replaceChildren();
+      page.race.counts.replaceChildren();
+      Object.assign(page.race, { rows: [], key: "" });
+    }
+
+    function chooseLead() {
+      if (!lead || (lead.info.is_plain && !lead.isChosen)) lead = draftingLanes(run)[0] || null;
     }
 
     function notice(message, done, total, stage) {
+      told.notice = [message, done, total, stage];
       show(page.notice, Boolean(message));
-      say(page.notice.firstChild, message || "");
+      say(page.notice.firstChild, message ? tell(message) : "");
       const bar = page.notice.lastChild;
       show(bar, Boolean(total) && stage !== "queued");
       if (total) Object.assign(bar, { max: total, value: done });
     }
 
-    function fail(message) {
+    function fail(message, kind = "") {
+      told = { ...told, error: message, kind };
       show(page.error, Boolean(message));
-      say(page.error, message || "");
+      say(page.error, message ? tell(message) : "");
     }
 
     // -- time
 
-    function wake() {
-      if (!frame) frame = requestAnimationFrame(tick);
+    function isThrottled() {
+      return Boolean(run) && run.source === "live" && !run.isEnded && !run.interrupted && !options.isSmooth;
+    }
+
+    // What a person does is painted at once; what a live run sends, a few times a second.
+    function wake(isUrgent) {
+      if (frame) return;
+      const wait = isThrottled() && !isUrgent ? paintedAt + LIVE_PAINT_MS - performance.now() : 0;
+      if (wait <= 0) {
+        clearTimeout(timer);
+        timer = 0;
+        frame = requestAnimationFrame(tick);
+      } else if (!timer) {
+        timer = setTimeout(() => {
+          timer = 0;
+          wake(true);
+        }, wait);
+      }
     }
 
     function tick(now) {
       frame = 0;
+      paintedAt = performance.now();
       const elapsed = lastTick ? Math.min((now - lastTick) / 1000, 0.25) : 0;
-      if (run) advance(elapsed, now);
+      if (run && lead) Play.advance(player, run, lead, elapsed, now, { ...options, isThrottled: isThrottled() });
       draw(now);
-      const isMoving = run && (player.isPlaying || (player.isFollowing && !isCaughtUp()));
+      const isMoving = run && lead &&
+        (player.isPlaying || (player.isFollowing && !Play.isCaughtUp(player, run)));
       lastTick = isMoving ? now : 0;
       if (isMoving) wake();
     }
 
-    function isCaughtUp() {
-      return player.time >= knownTime(run);
+    function timeOf(lane) {
+      return timeAt(lane, player.axis, player.position);
     }
 
-    function advance(elapsed, now) {
-      const end = runEnd(run);
-      if (player.isFollowing) {
-        const goal = Math.max(knownTime(run), player.time);
-        const step = (goal - player.time) * (1 - Math.exp(-elapsed / FOLLOW_SECONDS));
-        const isNear = goal - player.time < 1e-4 || calm.matches;
-        player.time = isNear ? goal : player.time + step;
-        return;
-      }
-      if (!player.isPlaying || now < player.restUntil) return;
-      if (calm.matches) {
-        player.time = nextEnd(run.lanes, player.time) ?? end;
-        player.restUntil = now + REST_SECONDS * 1000;
-      } else play(elapsed, now);
-      if (player.stopAt !== null && player.time >= player.stopAt) pauseAt(player.stopAt);
-      else if (player.time >= end) {
-        player.time = end;
-        if (run.isEnded || run.interrupted) player.isPlaying = false;
-      }
-    }
-
-    function play(elapsed, now) {
-      const pace = Number(speed.value);
-      const wanted = player.time + elapsed * pace;
-      const stop = nextEnd(draftingLanes(run), player.time);
-      player.time = wanted;
-      if (stop === null || wanted < stop || !rest.checked) return;
-      const lane = draftingLanes(run).find((one) => placeOf(one, stop).round.at[3] === stop);
-      const { at } = placeOf(lane, stop).round;
-      if ((at[3] - at[0]) / pace < RESTABLE_SECONDS) return;
-      player.time = stop;
-      player.restUntil = now + REST_SECONDS * 1000;
-    }
-
-    function pauseAt(time) {
-      Object.assign(player, { time, isPlaying: false, isFollowing: false, stopAt: null, restUntil: 0 });
-    }
-
-    function seek(time) {
+    function seek(position) {
       if (!run) return;
-      pauseAt(clamp(time, 0, runEnd(run)));
+      Play.pauseAt(player, Math.min(Math.max(position, 0), axisEnd(run, player.axis)));
       spokenAt = -Infinity;
-      wake();
+      changed();
     }
 
-    function togglePlay() {
-      if (!run) return;
-      const isOn = player.isPlaying || (player.isFollowing && !run.isEnded);
-      const from = !isOn && player.time >= runEnd(run) && run.isEnded ? 0 : player.time;
-      pauseAt(from);
-      player.isPlaying = !isOn;
-      wake();
+    function move(name) {
+      if (!run || !lead) return;
+      if (name === "play") {
+        Play.toggle(player, run);
+        return changed();
+      }
+      const position = Play.target(player, run, lead, name);
+      if (position !== null) seek(position);
+      return undefined;
+    }
+
+    function goTo(lane, index) {
+      const round = lane.rounds[index];
+      if (round) seek(positionAt(lane, player.axis, round.at[3]));
     }
 
     function follow() {
       if (!run) return;
       Object.assign(player, { isPlaying: false, isFollowing: true, stopAt: null });
-      wake();
+      wake(true);
     }
 
-    const moves = {
-      home: () => seek(0),
-      end: () => run && seek(runEnd(run)),
-      back: () => run && seek(previousEnd(run.lanes, player.time)),
-      forward: () => run && seek(nextEnd(run.lanes, player.time) ?? runEnd(run)),
-      play: togglePlay,
-    };
+    // The page may keep what is looked at in its address: it is told whenever that changed.
+    function changed() {
+      wake(true);
+      page.root.dispatchEvent(new CustomEvent("specviz:view", { bubbles: true }));
+    }
 
     // -- drawing
 
@@ -207,39 +210,89 @@ const SpecVizStage = (function () {
       show(page.body, Boolean(run));
       show(page.empty, !run);
       if (!run) return;
-      while (views.length < run.lanes.length) {
-        const lane = run.lanes[views.length];
-        const view = makeLane(lane);
-        listen(view, lane);
-        views.push(view);
-        page.lanes.append(view.root);
-        observer.observe(view.root);
-      }
+      addViews();
+      if (!inks) inks = inksOf(page.root);
       drawRunLine(page, run);
-      drawRace(page.race, run, player.time, widths.stage);
+      drawRace(page.race, run, { position: player.position, axis: player.axis, isClose: options.isClose, lead,
+        shown, width: widths.race, inks, theme, placeAt: (lane) => placeOf(lane, timeOf(lane)) });
       run.lanes.forEach((lane, i) => {
-        drawLane(views[i], lane, player.time, widths.lane);
-        lightLane(views[i], placeOf(lane, player.time), selectedRow(i));
+        show(views[i].root, shown.has(lane));
+        put(views[i].root, "data-lead", lane === lead);
+        if (!shown.has(lane)) return;
+        const time = timeOf(lane);
+        drawLane(views[i], run, lane, time, widths.lane, options);
+        lightLane(views[i], lane, placeOf(lane, time), chosenIn(lane));
       });
+      drawPane();
       drawTransport();
       speak(now);
     }
 
+    function chosenIn(lane) {
+      const chosen = chosenOf(selection);
+      return chosen && chosen.lane === lane ? chosen : null;
+    }
+
+    function addViews() {
+      while (views.length < run.lanes.length) {
+        const lane = run.lanes[views.length];
+        const view = makeLane(lane, views.length);
+        listenLane(view, lane, timeOf, choose, goTo);
+        view.explain.addEventListener("click", () => explain(lane));
+        makeRow(page.race, lane, views.length, showLane, explain);
+        views.push(view);
+        page.lanes.append(view.root);
+        observer.observe(view.root);
+      }
+    }
+
+    // The pane explains the lane that is pointed at, else the pinned one, else the lead.
+    function explained() {
+      const chosen = chosenOf(selection);
+      return chosen ? chosen.lane : lead;
+    }
+
+    function drawPane() {
+      const lane = explained();
+      if (!lane) return;
+      const time = timeOf(lane);
+      const place = placeOf(lane, time);
+      const chosen = chosenIn(lane);
+      drawCard(pane.card, lane, place, chosen || deciding(place));
+      if (place) {
+        const isHere = chosen && chosen.index === place.index;
+        const light = isHere ? { row: chosen.row, column: chosen.column } : null;
+        drawMask(pane.mask, lane, place, light, inks, theme);
+      }
+      drawNumbers(pane.numbers, run, lane, place, time, filter, chooseFilter);
+      drawCurve(pane.numbers, run, run.lanes.filter((one) => shown.has(one)), time, axisEnd(run, "time"),
+        widths.pane, inks, theme);
+      drawTable(page, lane, (index) => goTo(lane, index));
+    }
+
     function drawTransport() {
-      const end = runEnd(run);
-      const isOn = player.isPlaying || (player.isFollowing && !run.isEnded && !run.interrupted);
+      const { buttons, live, scrub, speed, axis, clock } = page.transport;
+      const end = axisEnd(run, player.axis);
+      const isLive = run.source === "live" && !run.isEnded && !run.interrupted;
+      const isOn = player.isPlaying || (player.isFollowing && isLive);
       const name = isOn ? "pause" : "play";
       setIcon(buttons.play, name);
-      put(buttons.play, "aria-label", WORDS[name]);
-      say(buttons.play.lastChild, WORDS[name]);
-      put(buttons.play, "data-invites", !isOn && player.time < end);
-      show(live, run.source === "live" && !run.isEnded && !run.interrupted);
+      put(buttons.play, "aria-label", word("stage.move." + name));
+      say(buttons.play.lastChild, word("stage.move." + name));
+      put(buttons.play, "data-invites", !isOn && player.position < end);
+      show(live, isLive);
       put(live, "aria-pressed", player.isFollowing);
-      const value = end > 0 ? Math.round((player.time / end) * 1000) : 0;
-      if (Number(scrub.value) !== value) scrub.value = value;
-      const isWaiting = player.isPlaying && player.time >= end;
-      say(clock, isWaiting ? WORDS.waiting : player.time.toFixed(3) + " s of " + end.toFixed(3) + " s");
-      put(scrub, "aria-valuetext", clock.textContent);
+      if (speed.value !== player.speed) speed.value = player.speed;
+      if (axis.value !== player.axis) axis.value = player.axis;
+      const value = end > 0 ? Math.round((player.position / end) * 10000) : 0;
+      if (Number(scrub.input.value) !== value) scrub.input.value = value;
+      if (lead) drawTicks(scrub, run, lead, player.axis, widths.scrub, inks, theme, filter);
+      const isWaiting = player.isPlaying && player.position >= end;
+      const digits = player.axis === "time" ? 3 : 1;
+      const waits = word("stage.waiting", { round: lead ? lead.rounds.length + 1 : 1 });
+      say(clock, isWaiting ? waits : word("stage.clock." + player.axis,
+        { at: player.position.toFixed(digits), end: end.toFixed(player.axis === "time" ? 3 : 0) }));
+      put(scrub.input, "aria-valuetext", clock.textContent);
     }
 
     // One line for the ear: the round that ended last, in any lane.
@@ -247,110 +300,166 @@ const SpecVizStage = (function () {
       if (now - spokenAt < ANNOUNCE_SECONDS * 1000) return;
       let last = null;
       for (const lane of run.lanes) {
-        const round = finishedRound(lane, placeOf(lane, player.time));
+        const round = finishedRound(lane, placeOf(lane, timeOf(lane)));
         if (round && (!last || round.at[3] > last.round.at[3])) last = { lane, round };
       }
-      const words = last ? last.lane.info.title + ". " + last.round.sentence : "";
+      const words = last ? last.lane.info.title + ". " + tell(last.round.sentence) : "";
       if (page.spoken.textContent === words) return;
       spokenAt = now;
       say(page.spoken, words);
     }
 
-    // -- selecting
+    // -- choosing
 
-    function selectedRow(laneIndex) {
-      const chosen = selection.hover || selection.pin;
-      if (!chosen || chosen.lane !== laneIndex) return null;
-      const place = placeOf(run.lanes[laneIndex], player.time);
-      return place && place.index === chosen.index ? chosen.row : null;
-    }
-
-    function choose(kind, lane, row) {
-      const laneIndex = run.lanes.indexOf(lane);
-      const place = placeOf(lane, player.time);
-      selection[kind] = row === null || !place ? null : { lane: laneIndex, index: place.index, row };
-      wake();
-    }
-
-    function listen(view, lane) {
-      const rowOf = (event) => {
-        const node = event.target.closest("[data-row]");
-        return node ? Number(node.getAttribute("data-row")) : null;
-      };
-      const cellRow = (event) => {
-        const cell = maskCellAt(view.mask, event);
-        return cell ? cell.row : null;
-      };
-      for (const [root, row] of [[view.tree.root, rowOf], [view.mask.root, cellRow]]) {
-        root.addEventListener("pointermove", (event) => choose("hover", lane, row(event)));
-        root.addEventListener("pointerleave", () => choose("hover", lane, null));
-        root.addEventListener("click", (event) => choose("pin", lane, row(event)));
+    function choose(kind, lane, chosen) {
+      const next = chosen && lane ? { lane, ...chosen } : null;
+      const before = selection[kind];
+      const isSame = before === next || (before && next && before.lane === next.lane &&
+        before.index === next.index && before.row === next.row && before.column === next.column);
+      if (kind === "hover" && isSame) return;
+      selection[kind] = kind === "pin" && isSame ? null : next;
+      if (kind === "pin") {
+        if (selection.pin) lead = lane;
+        return changed();
       }
-      view.tree.root.addEventListener("blur", () => choose("hover", lane, null));
-      view.tree.root.addEventListener("keydown", (event) => walkTree(event, view, lane));
-      view.strip.root.addEventListener("click", (event) => {
-        const token = event.target.closest("[data-token]");
-        if (token) seek(lane.rounds[lane.tokens[token.getAttribute("data-token")].index].at[3]);
-      });
-      view.strip.root.addEventListener("pointerover", (event) => {
-        const token = event.target.closest("[data-token]");
-        if (!token || token.title) return;
-        const { origin, index } = lane.tokens[token.getAttribute("data-token")];
-        token.title = originWords(origin, lane.rounds[index].round);
-      });
+      return wake(true);
     }
 
-    function walkTree(event, view, lane) {
-      const steps = { ArrowUp: -1, ArrowDown: 1 };
-      const place = placeOf(lane, player.time);
-      if (!place) return;
-      const chosen = selection.hover || selection.pin;
-      const row = chosen && chosen.lane === run.lanes.indexOf(lane) ? chosen.row : null;
-      if (event.key in steps) {
-        const next = clamp((row ?? -1) + steps[event.key], 0, place.round.tree.x.length - 1);
-        choose("hover", lane, next);
-      } else if (event.key === "Enter") choose("pin", lane, row);
-      else return;
-      event.preventDefault();
-      event.stopPropagation();
+    function explain(lane) {
+      lane.isChosen = true;
+      lead = lane;
+      shown.add(lane);
+      Object.assign(selection, newSelection());
+      changed();
     }
 
-    // -- wiring
+    function showLane(lane, isOn) {
+      if (isOn) shown.add(lane);
+      else shown.delete(lane);
+      changed();
+    }
 
-    const KEYS = { " ": "play", ArrowLeft: "back", ArrowRight: "forward", Home: "home", End: "end" };
+    function chooseFilter(length) {
+      filter = length;
+      changed();
+    }
+
+    function setOption(name, isOn) {
+      options[name] = isOn;
+      page.settings.boxes[SHOWN_AS[name]].checked = isOn;
+      changed();
+    }
+
+    function flip(name) {
+      setOption(name, !options[name]);
+    }
+
+    // -- keys, while the stage has the focus
+
+    const KEYS = {
+      " ": () => move("play"), Home: () => move("home"), End: () => move("end"),
+      ArrowLeft: (event) => move(event.shiftKey ? "round_back" : "back"),
+      ArrowRight: (event) => move(event.shiftKey ? "round_forward" : "forward"),
+      r: () => move("rejection"), b: () => move("best"), g: () => flip("hasGhosts"), i: () => flip("hasIds"),
+      t: () => flip("hasLost"), m: () => pane.mask.box.scrollIntoView({ block: "nearest" }),
+      "?": () => toggleHelp(),
+    };
+
+    function toggleHelp() {
+      show(page.help, page.help.hidden);
+    }
 
     function onKey(event) {
       if (event.key === "Escape") {
-        Object.assign(selection, { hover: null, pin: null });
-        wake();
+        Object.assign(selection, newSelection());
+        show(page.help, false);
+        changed();
+        return;
       }
-      const isOwn = event.target.closest("button, input, select, summary") !== null;
-      const move = KEYS[event.key];
-      if (!move || isOwn || event.ctrlKey || event.altKey || event.metaKey) return;
+      const isOwn = event.target.closest("input, select, textarea, summary") !== null ||
+        (event.target.closest("button") !== null && (event.key === " " || event.key === "Enter"));
+      if (isOwn || event.ctrlKey || event.altKey || event.metaKey || !run) return;
+      const lane = /^[1-9]$/.test(event.key) ? run.lanes[Number(event.key) - 1] : null;
+      const act = lane ? () => explain(lane) : KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+      if (!act) return;
       event.preventDefault();
-      moves[move]();
+      act(event);
     }
 
-    const observer = new ResizeObserver(() => {
-      const box = views.length ? views[0].root : null;
-      const inner = box ? box.clientWidth - 2 * parseFloat(getComputedStyle(box).paddingLeft) : 0;
-      widths = { stage: page.raceBox.clientWidth, lane: Math.floor(inner) };
-      wake();
+    // -- building: once, and again when the language changes
+
+    const observer = new ResizeObserver(measure);
+
+    function measure() {
+      const box = views.find((view) => !view.root.hidden);
+      const inner = (node) => {
+        const style = getComputedStyle(node);
+        return node.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+      };
+      widths = {
+        race: Math.floor(page.race.middle.clientWidth), lane: box ? Math.floor(inner(box.root)) : 0,
+        scrub: Math.floor(page.transport.scrub.root.clientWidth),
+        pane: Math.floor(inner(pane.numbers.root)),
+      };
+      wake(true);
+    }
+
+    const recolour = new MutationObserver(() => {
+      inks = null;
+      theme += 1;
+      wake(true);
     });
 
-    for (const name in moves) buttons[name].addEventListener("click", moves[name]);
-    live.addEventListener("click", follow);
-    scrub.addEventListener("input", () => run && seek((Number(scrub.value) / 1000) * runEnd(run)));
-    page.race.root.addEventListener("click", (event) => {
-      const round = event.target.closest("[data-end]");
-      if (round) seek(Number(round.getAttribute("data-end")));
-    });
-    page.root.addEventListener("keydown", onKey);
-    observer.observe(page.raceBox);
-    show(page.notice, false);
-    show(page.error, false);
-    parent.replaceChildren(page.root);
-    wake();
+    function build() {
+      if (page) observer.disconnect();
+      page = makePage(Object.fromEntries(Object.entries(SHOWN_AS).map(([name, short]) => [short, options[name]])));
+      pane = { card: makeCard(), mask: makeMask(), numbers: makeNumbers() };
+      page.pane.append(pane.card.root, pane.mask.root, pane.numbers.root);
+      views = [];
+      wire();
+      parent.replaceChildren(page.root);
+      if (told.notice) notice(...told.notice);
+      fail(told.error, told.kind);
+      for (const node of [page.race.middle, page.transport.scrub.root, pane.numbers.root]) observer.observe(node);
+      wake(true);
+    }
+
+    function wire() {
+      const { buttons, live, scrub, speed, axis, help, gear } = page.transport;
+      for (const name in buttons) buttons[name].addEventListener("click", () => move(name));
+      live.addEventListener("click", follow);
+      help.addEventListener("click", toggleHelp);
+      gear.addEventListener("click", () => {
+        show(page.settings.root, page.settings.root.hidden);
+        put(gear, "aria-expanded", !page.settings.root.hidden);
+      });
+      scrub.input.addEventListener("input", () =>
+        run && seek((Number(scrub.input.value) / 10000) * axisEnd(run, player.axis)));
+      speed.addEventListener("change", () => {
+        player.speed = speed.value;
+        changed();
+      });
+      axis.addEventListener("change", () => {
+        if (run && lead) Play.chooseAxis(player, lead, axis.value);
+        changed();
+      });
+      for (const name in SHOWN_AS) {
+        const box = page.settings.boxes[SHOWN_AS[name]];
+        box.addEventListener("change", () => setOption(name, box.checked));
+      }
+      pane.mask.unfold.addEventListener("change", () => wake(true));
+      page.table.addEventListener("toggle", () => wake(true));
+      page.race.canvas.addEventListener("click", (event) => {
+        const position = positionUnder(page.race, event);
+        if (position !== null) seek(position);
+      });
+      listenMask(pane.mask, explained, timeOf, choose);
+      page.root.addEventListener("keydown", onKey);
+    }
+
+    build();
+    recolour.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+    const stopListening = SpecVizWords.listen(build);
 
     return {
       receive,
@@ -364,18 +473,49 @@ const SpecVizStage = (function () {
         notice("");
         if (incoming && incoming === run && !run.isEnded) run.interrupted = message;
         fail(message);
-        wake();
+        wake(true);
       },
       state() {
-        return { run: run ? run.id : null, time: player.time, end: run ? runEnd(run) : 0,
+        return { run: run ? run.id : null, time: player.position, end: run ? axisEnd(run, player.axis) : 0,
           isPlaying: player.isPlaying, isFollowing: player.isFollowing };
+      },
+      // What is looked at, in plain values, and the way back to it once its run is there.
+      view() {
+        const place = run && lead ? placeOf(lead, timeOf(lead)) : null;
+        const { pin } = selection;
+        return { lane: lead ? lead.info.lane : null, round: place ? place.round.round : 0, phase: place ? place.phase : "",
+          row: pin ? pin.row : null, axis: player.axis, speed: player.speed,
+          lanes: run ? run.lanes.filter((lane) => shown.has(lane)).map((lane) => lane.info.lane) : [],
+          ...Object.fromEntries(SETTINGS.map((name) => [name, options[nameOf(name)]])) };
+      },
+      restore(view) {
+        if (!run) return;
+        const lane = run.byNumber.get(view.lane);
+        for (const name of SETTINGS) if (name in view) setOption(nameOf(name), Boolean(view[name]));
+        if (view.lanes) run.lanes.forEach((one) => showLane(one, view.lanes.includes(one.info.lane)));
+        if (view.axis in { time: 1, passes: 1, tokens: 1 }) player.axis = view.axis;
+        if (view.speed) player.speed = String(view.speed);
+        player.hasOpened = true;
+        if (!lane) return;
+        explain(lane);
+        const index = (view.round || 0) - 1;
+        if (!lane.rounds[index]) return;
+        goTo(lane, index);
+        if (Number.isInteger(view.row)) choose("pin", lane, { index, row: view.row });
       },
       destroy() {
         cancelAnimationFrame(frame);
+        clearTimeout(timer);
         observer.disconnect();
+        recolour.disconnect();
+        stopListening();
         page.root.remove();
       },
     };
+  }
+
+  function nameOf(setting) {
+    return Object.keys(SHOWN_AS).find((name) => SHOWN_AS[name] === setting);
   }
 
   return { mount };

@@ -157,7 +157,8 @@ def round_trace(
     seconds: tuple[float, float, float] = (0.001, 0.004, 0.0002),
     gap: float = 2.0,
 ) -> RoundTrace:
-    """A round; `seconds` are draft, verify, commit."""
+    """A round; `seconds` are draft, verify, commit. A chain is drafted token by token."""
+    num_steps = tree.num_draft_tokens if tree.is_chain else 0
     new = [tree.tokens[row] for row in verdict.accepted_rows]
     new += [] if verdict.next_token is None else [verdict.next_token]
     path = (0, *verdict.accepted_rows)
@@ -177,7 +178,7 @@ def round_trace(
         rows_written=len(tree),
         rows_kept=len(path),
         draft_seconds=seconds[0],
-        draft_step_seconds=(),
+        draft_step_seconds=(0.9 * seconds[0] / num_steps,) * num_steps if num_steps else (),
         verify_seconds=seconds[1],
         commit_seconds=seconds[2],
     )

@@ -13,8 +13,10 @@ from typing import Literal, TypeAlias
 from specviz.config import SamplingParams
 from specviz.metrics import near_tie_gap
 from specviz.trace import LaneStart, RowOdds
+from specviz.views.tokens import glyphs
+from specviz.words import Message, message, tell
 
-State: TypeAlias = Literal["identical", "differs", "independent", "lossy"]
+State: TypeAlias = Literal["identical", "differs", "independent", "lossy", "unpaired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,11 @@ class Agreement:
     state: State
     num_tokens: int  # compared and equal
     top_two_gap: float | None  # of the plain lane's logits at the first difference
-    sentence: str
+    message: Message
+
+    @property
+    def sentence(self) -> str:
+        return tell(self.message)
 
 
 def is_greedy(sampling: SamplingParams) -> bool:
@@ -36,6 +42,11 @@ def expected_state(lane: LaneStart) -> State:
     if is_greedy(lane.sampling) or lane.verification == "coupled":
         return "identical"
     return "independent"
+
+
+def unpaired() -> Agreement:
+    """Of a lane whose own model decodes plainly in no lane of the run: nothing to compare with."""
+    return Agreement("unpaired", 0, None, message("agree.unpaired"))
 
 
 class Comparison:
@@ -55,7 +66,7 @@ class Comparison:
         self, ours: Sequence[int], plain: Sequence[int], plain_odds: Sequence[RowOdds]
     ) -> Agreement:
         if self._expected == "independent":
-            return Agreement("independent", 0, None, INDEPENDENT)
+            return Agreement("independent", 0, None, message("agree.independent"))
         while self._difference is None and self._num_equal < min(len(ours), len(plain)):
             position = self._num_equal
             if ours[position] == plain[position]:
@@ -67,22 +78,25 @@ class Comparison:
 
     def _identical(self) -> Agreement:
         n = self._num_equal
-        sentence = f"identical to plain for {n} token{'s'[: n != 1]}"
-        return Agreement("identical", n, None, sentence)
+        return Agreement("identical", n, None, message("agree.identical", n=n))
 
     def _describe(self, position: int, odds: RowOdds | None) -> Agreement:
-        sentence = f"first difference at token {position + 1}"
+        token = position + 1
         state: State = "lossy" if self._expected == "lossy" else "differs"
+        said = message("agree.differs", token=token)
         if odds is None or len(odds.odds) < 2:
-            return Agreement(state, position, None, sentence)
+            return Agreement(state, position, None, said)
         gap = odds.top_two_gap
         if state == "lossy":
-            sentence += ": the acceptance rule of this lane is lossy"
+            said = message("agree.lossy", token=token)
         elif self._is_plainly_greedy:
-            tie = gap <= near_tie_gap(odds, self._dtype)
-            kind = "near-tie, rounding decides" if tie else "not a near-tie"
-            sentence += f": top two logits differ by {gap:.3g} ({kind})"
-        return Agreement(state, position, gap, sentence)
-
-
-INDEPENDENT = "drawn independently of plain: other text, same distribution"
+            is_tie = gap <= near_tie_gap(odds, self._dtype)
+            first, second = sorted(odds.odds, key=lambda o: -o.logit)[:2]
+            said = message(
+                "agree.near_tie" if is_tie else "agree.no_tie",
+                token=token,
+                gap=f"{gap:.3g}",
+                first=f"{glyphs(first.text)} {first.logit:.5g}",
+                second=f"{glyphs(second.text)} {second.logit:.5g}",
+            )
+        return Agreement(state, position, gap, said)

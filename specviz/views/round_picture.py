@@ -1,40 +1,52 @@
-"""One round as the stage draws it: the tree with its places, and the tokens it committed."""
+"""One round as the stage draws it: the tree with its places, the draft, the tokens committed."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from specviz.trace import RoundTrace
+from specviz.trace import RoundTrace, RowOdds
+from specviz.views.drafting import drafting
 from specviz.views.mask import visible_rows
+from specviz.views.numbers import brief, short
 from specviz.views.tokens import glyphs
 from specviz.views.tree_layout import TreeLayout, tree_layout
 
-SIGNIFICANT_DIGITS = 7
-NUM_ODDS = 3  # the likeliest next tokens that travel, for each row the walk came to
-
-
-def short(value: float | None) -> float | None:
-    """A number as it travels: seven significant digits are more than any screen shows."""
-    return None if value is None else float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+RoundOutcome: TypeAlias = Literal["plain", "none", "some", "all"]
 
 
 def picture(round_: RoundTrace) -> dict[str, Any]:
-    """The "tree", "next" and "new" of a round item."""
+    """The "tree", "draft", "next", "new" and "outcome" of a round item."""
     path = (0, *round_.verdict.accepted_rows)
     layout = tree_layout(round_.tree, next_parent=path[-1])
     is_plain = round_.tree.num_draft_tokens == 0  # a round without a draft is a plain step
     own_kind = "plain" if is_plain else round_.verdict.next_token_kind
     return {
+        "outcome": outcome(round_),
         "tree": _tree(round_, layout),
+        "draft": drafting(round_, path[-1]),
         "next": _next(round_, layout, path[-1], own_kind),
         "new": {
             "text": [glyphs(text) for text in round_.new_texts],
+            "id": round_.new_tokens,
+            "row": [path[i] if i < len(path) else -1 for i in range(1, len(round_.new_texts) + 1)],
             "origin": [
                 depth if depth < len(path) else own_kind
                 for depth, _ in enumerate(round_.new_texts, start=1)
             ],
         },
+        "kept_rows": path[: round_.rows_kept],
+        "lost_rows": _lost_rows(round_),
     }
+
+
+def outcome(round_: RoundTrace) -> RoundOutcome:
+    """What became of the draft: nothing drafted, no token kept, a part of a path, a whole path."""
+    accepted = round_.verdict.accepted_rows
+    if not round_.tree.num_draft_tokens:
+        return "plain"
+    if not accepted:
+        return "none"
+    return "some" if round_.tree.children(accepted[-1]) else "all"
 
 
 def check_lengths(round_: RoundTrace) -> None:
@@ -44,48 +56,67 @@ def check_lengths(round_: RoundTrace) -> None:
     facts = {
         "texts": round_.texts,
         "draft_probs": round_.draft_probs,
+        "softmax_probs": round_.softmax_probs,
         "row_status": verdict.row_status,
         "target_probs": verdict.target_probs,
     }
+    where = f"Round {round_.index + 1} of lane {round_.lane} is damaged"
     for name, values in facts.items():
         if len(values) != rows:
-            raise ValueError(
-                f"Round {round_.index + 1} of lane {round_.lane} is damaged: its tree has "
-                f"{rows} rows, but it has {len(values)} {name}."
-            )
+            raise ValueError(f"{where}: its tree has {rows} rows, but it has {len(values)} {name}.")
     if not all(0 < row <= round_.tree.num_draft_tokens for row in verdict.accepted_rows):
-        raise ValueError(
-            f"Round {round_.index + 1} of lane {round_.lane} is damaged: it accepts a row that "
-            "is not a draft token."
-        )
+        raise ValueError(f"{where}: it accepts a row that is not a draft token.")
+    for index, candidate in enumerate(round_.candidates):
+        if not -1 <= candidate.parent < index or candidate.draft_step < 0:
+            raise ValueError(f"{where}: its candidate {index} stands before its own parent.")
 
 
 def _tree(round_: RoundTrace, layout: TreeLayout) -> dict[str, Any]:
+    tree = round_.tree
     return {
         "width": layout.width,
         "height": layout.height,
         "lookahead_y": layout.lookahead_y,
         "x": layout.x,
         "y": layout.y,
-        "depth": round_.tree.depths,
-        "parent": round_.tree.parents,
+        "depth": tree.depths,
+        "parent": tree.parents,
+        "position": [round_.cache_length + depth for depth in tree.depths],
         "text": [glyphs(text) for text in round_.texts],
+        "id": tree.tokens,
         "status": round_.verdict.row_status,
-        "sees": visible_rows(round_.tree),
-        "draft_prob": [short(p) for p in round_.draft_probs],
-        "target_prob": [short(p) for p in round_.verdict.target_probs],
-        "odds": {
-            str(o.row): [[glyphs(t.text), short(t.target_prob)] for t in o.odds[:NUM_ODDS]]
-            for o in round_.odds
-        },
+        "sees": visible_rows(tree),
+        "draft_prob": [brief(p) for p in round_.draft_probs],
+        "target_prob": [brief(p) for p in round_.verdict.target_probs],
+        "softmax_prob": [brief(p) for p in round_.softmax_probs],
+        "odds": {str(o.row): _odds(o) for o in round_.odds},
         "trials": {
             str(t.row): {
-                "threshold": short(t.threshold),
-                "draw": short(t.draw),
+                "draft_prob": brief(t.draft_prob),
+                "target_prob": brief(t.target_prob),
+                "threshold": brief(t.threshold),
+                "draw": brief(t.draw),
                 "is_accepted": t.is_accepted,
             }
             for t in round_.verdict.trials
         },
+    }
+
+
+def _odds(odds: RowOdds) -> dict[str, Any]:
+    return {
+        "gap": short(odds.top_two_gap) if len(odds.odds) > 1 else None,
+        "tokens": [
+            [
+                glyphs(t.text),
+                t.token,
+                brief(t.target_prob),
+                brief(t.draft_prob),
+                brief(t.residual_prob),
+                brief(t.softmax_prob),
+            ]
+            for t in odds.odds
+        ],
     }
 
 
@@ -94,4 +125,12 @@ def _next(round_: RoundTrace, layout: TreeLayout, parent: int, kind: str) -> dic
         return None
     x, y = layout.next_cell
     text = glyphs(round_.new_texts[-1])
-    return {"text": text, "kind": kind, "x": x, "y": y, "parent": parent}
+    token = round_.verdict.next_token
+    return {"text": text, "id": token, "kind": kind, "x": x, "y": y, "parent": parent}
+
+
+def _lost_rows(round_: RoundTrace) -> list[int]:
+    """Draft rows that are not in the text: tried and rejected first, then those never reached."""
+    status = round_.verdict.row_status
+    rows = range(1, round_.tree.num_draft_tokens + 1)
+    return [r for kind in ("rejected", "unreached") for r in rows if status[r] == kind]

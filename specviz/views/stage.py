@@ -29,124 +29,96 @@ Items, told apart by "kind" (times in seconds on the lane's own clock, prefill e
 
     progress  stage, message, done, total
     start     created, target, device, dtype, quantisation, source, path, machine, prompt (cleaned
-              text), num_prompt_tokens, prefill_seconds, sampling (words), seed, max_new_tokens
-    lane      lane, name, title, description, knobs (words), is_plain, is_lossy, prefill_seconds
-    round     lane, round (from 1), at [start, drafted, verified, end], tree, next, new, prefix,
-              rows_written, rows_kept, num_drafted, num_accepted, time, total, versus, sentence
-    lane_end  lane, reason, sentence
-    end       wall_seconds, versus
+              text), prompt_tokens (texts), num_prompt_tokens, prefill_seconds, sampling (message),
+              seed, max_new_tokens
+    lane      lane, name, title, description, knobs (words), prefill (message), is_plain, is_lossy,
+              rule "greedy" | "rejection" | "coupled", has_heads, prefill_seconds
+    round     lane, round (from 1), at [start, drafted, verified, end], outcome "plain" | "none" |
+              "some" | "all", tree, draft, next, new, kept_rows, lost_rows, prefix, rows_written,
+              rows_kept, num_drafted, num_accepted, time, total, versus, sentence (message)
+    lane_end  lane, reason, sentence (message)
+    end       wall_seconds, versus, finish [{lane, seconds}], the first to finish first
     failure   message
 
+A message is [key, values] of `specviz/words.py`, or a text as it stands.
+
     tree      width, height, lookahead_y (first line of the lookahead block, null without),
-              x, y, depth, parent, text, status, sees (rows that each row may attend to),
-              draft_prob, target_prob, trials {row: {threshold, draw, is_accepted}},
-              odds {row: [[text, target_prob], ...]} of the rows that the walk came to
-    next      the target's own token: text, kind "bonus" | "recovered" | "plain", x, y, parent
-    new       text and origin of each committed token; an origin is a depth (drafted) or a kind
-    total     num_tokens, num_rounds, tau, tokens_per_second, num_drafted, num_accepted,
-              acceptance_rate, time
+              x, y, depth, parent, position (ids), text, id, status, sees (rows that each row may
+              attend to), draft_prob, target_prob, softmax_prob (the target's own number),
+              trials {row: {draft_prob, target_prob, threshold, draw, is_accepted}},
+              odds {row: {gap, tokens [[text, id, p, q, residual, softmax], ...]}} of the rows that
+              the walk came to
+    draft     steps (seconds of each pass of the drafter), born (seconds into the round at which
+              each row was made), grown_at, score, rank, num_grown, num_pruned,
+              ghosts [{text, id, parent, depth, score, rank, born}] pruned candidates, number
+              N + k for the k-th, places {x, y, next, lookahead_y, width, height} of rows and ghosts
+              (null without ghosts), heads [[text, id, probability], ...] by depth, window (levels
+              of columns of rows), pool {size, ngrams (rows)} or null, match {start, length,
+              copied} in tokens of the text or null
+    next      the target's own token: text, id, kind "bonus" | "recovered" | "plain", x, y, parent
+    new       text, id, row and origin of each committed token; an origin is a depth (drafted) or a
+              kind, and then the row is -1
+    total     num_tokens, num_rounds, tau, accepted_per_round, tokens_per_second, num_drafted,
+              num_accepted, acceptance_rate, depths [[reached, accepted, rate, low, high], ...],
+              lengths [rounds that accepted 0, 1, ... tokens], time
     time      draft, verify, commit: {seconds, share} each
     versus    {lane: {speedup, rho, agreement}} against the plain lane, for every lane that this
-              event changed; agreement is {state, num_tokens, top_two_gap, sentence}
+              event changed; agreement is {state, num_tokens, top_two_gap, sentence (message)}
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, TypeAlias
 
+from specviz.metrics import time_split
 from specviz.trace import (
     LaneEnd,
     LaneStart,
     Progress,
     RoundTrace,
-    RowOdds,
     RunEnd,
     RunStart,
     SessionEvent,
 )
 from specviz.views.agreement import Comparison, is_greedy
-from specviz.views.round_picture import check_lengths, picture, short
-from specviz.views.summary import (
-    PLAIN_DRAFTER,
-    lane_end_sentence,
-    own_prefill,
-    round_sentence,
-)
-from specviz.views.tokens import legible
+from specviz.views.drafting import HEADS
+from specviz.views.lane_sums import LaneSums, time_item
+from specviz.views.numbers import short
+from specviz.views.round_picture import check_lengths, picture
+from specviz.views.summary import lane_end_message, own_prefill, round_message
+from specviz.views.tokens import glyphs, legible
+from specviz.words import Message, message
 
 Item: TypeAlias = dict[str, Any]
-SCRIPTS = ("stage_run.js", "stage_paint.js", "stage.js")  # each needs those before it
-
-
-@dataclass(slots=True)
-class _Lane:
-    """Running sums of one lane; after any round they equal `metrics` of the rounds so far."""
-
-    start: LaneStart
-    comparison: Comparison
-    num_rounds: int = 0
-    num_drafted: int = 0
-    num_accepted: int = 0
-    draft_seconds: float = 0.0
-    verify_seconds: float = 0.0
-    commit_seconds: float = 0.0
-    answer: list[int] = field(default_factory=list)
-    odds: list[RowOdds] = field(default_factory=list)  # one per answer token; plain lane only
-
-    @property
-    def is_plain(self) -> bool:
-        return self.start.drafter == PLAIN_DRAFTER
-
-    @property
-    def seconds(self) -> float:
-        return self.draft_seconds + self.verify_seconds + self.commit_seconds
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        return _ratio(len(self.answer), self.seconds)
-
-    def add(self, round_: RoundTrace) -> None:
-        self.num_rounds += 1
-        self.num_drafted += round_.tree.num_draft_tokens
-        self.num_accepted += len(round_.verdict.accepted_rows)
-        self.draft_seconds += round_.draft_seconds
-        self.verify_seconds += round_.verify_seconds
-        self.commit_seconds += round_.commit_seconds
-        self.answer += round_.new_tokens
-        if self.is_plain:
-            self.odds += round_.odds
-
-    def total(self) -> Item:
-        return {
-            "num_tokens": len(self.answer),
-            "num_rounds": self.num_rounds,
-            "tau": short(_ratio(len(self.answer), self.num_rounds)),
-            "tokens_per_second": short(self.tokens_per_second),
-            "num_drafted": self.num_drafted,
-            "num_accepted": self.num_accepted,
-            "acceptance_rate": short(_ratio(self.num_accepted, self.num_drafted)),
-            "time": _time_item(self.draft_seconds, self.verify_seconds, self.commit_seconds),
-        }
-
-    def versus(self, plain: _Lane) -> Item:
-        """This lane beside the plain one, each as far as it has come."""
-        per_round = _ratio(self.seconds, self.num_rounds)
-        agreement = self.comparison.update(self.answer, plain.answer, plain.odds)
-        return {
-            "speedup": short(_ratio(self.tokens_per_second, plain.tokens_per_second)),
-            "rho": short(_ratio(per_round, _ratio(plain.seconds, plain.num_rounds))),
-            "agreement": {**asdict(agreement), "top_two_gap": short(agreement.top_two_gap)},
-        }
+SCRIPTS = (  # each needs those before it, and SpecVizWords
+    "stage_run.js",
+    "stage_time.js",
+    "stage_dom.js",
+    "stage_tree.js",
+    "stage_source.js",
+    "stage_mask.js",
+    "stage_text.js",
+    "stage_card.js",
+    "stage_chart.js",
+    "stage_numbers.js",
+    "stage_race.js",
+    "stage_lane.js",
+    "stage_page.js",
+    "stage_play.js",
+    "stage_select.js",
+    "stage.js",
+)
 
 
 class StageFeed:
     """One run's events, in order, to the stage's items. Make a new feed for each run."""
 
     def __init__(self) -> None:
-        self._lanes: dict[int, _Lane] = {}
-        self._plain: _Lane | None = None
+        self._lanes: dict[int, LaneSums] = {}
+        self._plain: dict[str, LaneSums] = {}  # the plain lane of each backbone
+        self._reasons: dict[int, str] = {}
         self._dtype = ""
 
     def feed(self, event: SessionEvent) -> list[Item]:
@@ -159,39 +131,52 @@ class StageFeed:
         if isinstance(event, LaneStart):
             return [self._lane(event)]
         if isinstance(event, LaneEnd):
-            sentence = legible(lane_end_sentence(event))
+            said = lane_end_message(event)
+            self._reasons[event.lane] = event.reason
             return [
                 {
                     "kind": "lane_end",
                     "lane": event.lane,
                     "reason": event.reason,
-                    "sentence": sentence,
+                    "sentence": said,
                 }
             ]
         if isinstance(event, RunEnd):
-            versus = self._versus(self._lanes)
-            return [{"kind": "end", "wall_seconds": short(event.wall_seconds), "versus": versus}]
+            return [self._end(event)]
         if isinstance(event, Progress):
             return [{**asdict(event), "message": legible(event.message)}]
         return [{"kind": "failure", "message": legible(event.message)}]
 
     def _lane(self, start: LaneStart) -> Item:
-        lane = _Lane(start, Comparison(start, self._dtype))
+        lane = LaneSums(start, Comparison(start, self._dtype))
         self._lanes[start.lane] = lane
-        if lane.is_plain and self._plain is None:
-            self._plain = lane
+        if lane.is_plain:
+            self._plain.setdefault(start.backbone, lane)
+        rule = "greedy" if is_greedy(start.sampling) else start.verification
         return {
             "kind": "lane",
             "lane": start.lane,
             "name": legible(start.name),
             "title": legible(start.title),
-            "description": legible(
-                "; ".join(filter(None, (start.description, own_prefill(start))))
-            ),
+            "description": legible(start.description),
+            "prefill": own_prefill(start) or "",
             "knobs": legible(", ".join(f"{k} {v}" for k, v in start.knobs.items())),
             "is_plain": lane.is_plain,
             "is_lossy": start.exactness == "lossy",
+            "rule": rule,
+            "has_heads": start.drafter in HEADS,
             "prefill_seconds": short(start.drafter_prefill_seconds),
+        }
+
+    def _end(self, event: RunEnd) -> Item:
+        """The lanes that came to the end of their text, by what it cost on their own clock."""
+        done = [n for n, reason in self._reasons.items() if reason in ("stop", "length")]
+        done.sort(key=lambda number: (self._lanes[number].seconds, number))
+        return {
+            "kind": "end",
+            "wall_seconds": short(event.wall_seconds),
+            "versus": self._versus(self._lanes),
+            "finish": [{"lane": n, "seconds": short(self._lanes[n].seconds)} for n in done],
         }
 
     def _round(self, round_: RoundTrace) -> Item:
@@ -214,22 +199,25 @@ class StageFeed:
             "rows_kept": round_.rows_kept,
             "num_drafted": round_.tree.num_draft_tokens,
             "num_accepted": len(round_.verdict.accepted_rows),
-            "time": _time_item(round_.draft_seconds, round_.verify_seconds, round_.commit_seconds),
+            "time": time_item(time_split([round_])),
             "total": lane.total(),
-            "versus": self._versus(self._lanes if lane is self._plain else [round_.lane]),
-            "sentence": round_sentence(round_, is_plain=lane.is_plain),
+            "versus": self._versus(self._lanes if lane.is_plain else [round_.lane]),
+            "sentence": round_message(round_, is_plain=lane.is_plain),
         }
 
     def _versus(self, changed: Iterable[int]) -> Item:
-        plain = self._plain
-        if plain is None or not plain.num_rounds:
-            return {}
-        lanes = {number: self._lanes[number] for number in changed}
-        return {
-            str(number): lane.versus(plain)
-            for number, lane in lanes.items()
-            if lane is not plain and lane.num_rounds
-        }
+        """Each lane beside the plain lane of its own backbone, if both have begun."""
+        found = {}
+        for number in changed:
+            lane = self._lanes[number]
+            plain = self._plain.get(lane.start.backbone)
+            if plain is lane or not lane.num_rounds:
+                continue
+            if plain is None and (lane.start.backbone or self._plain):
+                found[str(number)] = lane.versus(None)
+            elif plain is not None and plain.num_rounds:
+                found[str(number)] = lane.versus(plain)
+        return found
 
 
 def _start_item(start: RunStart) -> Item:
@@ -245,31 +233,17 @@ def _start_item(start: RunStart) -> Item:
         "path": legible(target.path),
         "machine": legible(start.machine),
         "prompt": legible("".join(start.prompt_texts)),
+        "prompt_tokens": [glyphs(text) for text in start.prompt_texts],
         "num_prompt_tokens": len(start.prompt_tokens),
         "prefill_seconds": short(start.prefill_seconds),
-        "sampling": _sampling_words(start),
+        "sampling": _sampling(start),
         "seed": request.seed,
         "max_new_tokens": request.max_new_tokens,
     }
 
 
-def _time_item(draft: float, verify: float, commit: float) -> Item:
-    seconds = {"draft": draft, "verify": verify, "commit": commit}
-    whole = sum(seconds.values())
-    return {
-        part: {"seconds": short(value), "share": short(_ratio(value, whole))}
-        for part, value in seconds.items()
-    }
-
-
-def _sampling_words(start: RunStart) -> str:
-    if is_greedy(start.request.sampling):
-        return "greedy"
-    rule = {"rejection": "rejection sampling", "coupled": "coupled sampling"}
-    words = f"temperature {start.request.sampling.temperature:g}"
-    return f"{words}, {rule[start.request.verification]}"
-
-
-def _ratio(part: float | None, whole: float | None) -> float | None:
-    """None where nothing was measured yet: no rounds, no drafts, or a clock that stood still."""
-    return None if part is None or not whole else part / whole
+def _sampling(start: RunStart) -> Message:
+    sampling, rule = start.request.sampling, start.request.verification
+    if is_greedy(sampling):
+        return message("sampling.greedy")
+    return message("sampling." + rule, temperature=f"{sampling.temperature:g}")

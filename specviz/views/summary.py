@@ -6,39 +6,43 @@ from collections.abc import Iterable
 
 from specviz import metrics
 from specviz.trace import LaneEnd, LaneStart, RoundTrace, RunStart, SessionEvent
-from specviz.views.agreement import Comparison
+from specviz.views.agreement import Comparison, unpaired
 from specviz.views.tokens import legible
+from specviz.words import Message, message, tell
 
 PLAIN_DRAFTER = "autoregressive"
-REASONS = {
-    "stop": "Finished: the text came to its end.",
-    "length": "Finished: as many tokens as were asked for.",
-    "context": "Ended: the context of the target is full.",
-    "cancelled": "Stopped before the end.",
-    "error": "Ended by an error.",
-}
 
 
-def round_sentence(round_: RoundTrace, *, is_plain: bool) -> str:
+def round_message(round_: RoundTrace, *, is_plain: bool) -> Message:
     """What was drafted, what the one pass accepted, what it added, and what that makes."""
-    start = f"Round {round_.index + 1}: "
-    num_new = len(round_.new_tokens)
+    number, new = round_.index + 1, len(round_.new_tokens)
     if is_plain:
-        return f"{start}nothing drafted; one pass of the target, {_count(num_new, 'token')}."
-    drafted = round_.tree.num_draft_tokens
-    extra = _lookahead(round_)
+        return message("round.plain", round=number, new=new)
+    drafted, ahead = round_.tree.num_draft_tokens, _lookahead(round_)
     if not drafted:
-        return f"{start}no draft this time{extra}; the pass of the target gave its own token only."
-    accepted = len(round_.verdict.accepted_rows)
-    what = f"drafted {drafted}" if _is_chain(round_) else f"drafted a tree of {drafted}"
-    return (
-        f"{start}{what}{extra}, the one pass of the target accepted "
-        f"{_how_many(accepted, round_)} {_addition(round_)}: {_count(num_new, 'token')} for one pass."
+        return message("round.no_draft", round=number, ahead=ahead)
+    shape = "round.chain" if _is_chain(round_) else "round.tree"
+    return message(
+        "round.drafted",
+        round=number,
+        what=message(shape, n=drafted),
+        ahead=ahead,
+        kept=_how_many(len(round_.verdict.accepted_rows), round_),
+        addition=_addition(round_),
+        new=new,
     )
 
 
+def round_sentence(round_: RoundTrace, *, is_plain: bool) -> str:
+    return tell(round_message(round_, is_plain=is_plain))
+
+
+def lane_end_message(end: LaneEnd) -> Message:
+    return message("lane_end." + end.reason, more=legible(end.message))
+
+
 def lane_end_sentence(end: LaneEnd) -> str:
-    return f"{REASONS[end.reason]} {end.message}".strip()
+    return tell(lane_end_message(end)).strip()
 
 
 def run_summary(events: Iterable[SessionEvent]) -> str:
@@ -50,30 +54,34 @@ def run_summary(events: Iterable[SessionEvent]) -> str:
         return "The run did not start."
     rounds = {s.lane: _rounds_of(events, s.lane) for s in starts}
     ends = {e.lane: e for e in events if isinstance(e, LaneEnd)}
-    plain = next((rounds[s.lane] for s in starts if s.drafter == PLAIN_DRAFTER), [])
+    plains: dict[str, list[RoundTrace]] = {}
+    for start in starts:
+        if start.drafter == PLAIN_DRAFTER:
+            plains.setdefault(start.backbone, rounds[start.lane])
     lines = [f"{run.target.name}, {run.target.device}, {run.target.dtype}; {run.machine}"]
     lines.append(
         f"prompt {_count(len(run.prompt_tokens), 'token')}, prefill {run.prefill_seconds:.3f} s"
     )
     for start in starts:
         lines += ["", f"{start.name}: {start.title}"]
+        if start.backbone:
+            lines.append(f"  {start.description}")  # it says that its text is another model's
         if words := own_prefill(start):
-            lines.append(f"  {words}")
-        lines += [f"  {line}" for line in _lane_lines(start, rounds[start.lane], plain, run)]
+            lines.append(f"  {tell(words)}")
+        lines += [f"  {line}" for line in _lane_lines(rounds[start.lane])]
+        lines += [f"  {line}" for line in _versus_lines(start, rounds[start.lane], plains, run)]
         if start.lane in ends:
             lines.append(f"  {lane_end_sentence(ends[start.lane])}")
     return legible("\n".join(lines))
 
 
-def own_prefill(start: LaneStart) -> str:
+def own_prefill(start: LaneStart) -> Message | None:
     """What the drafter took to read the prompt, if it reads it at all; like prefill, on no clock."""
     seconds = start.drafter_prefill_seconds
-    return f"own prefill {seconds:.2f} s, before the clock starts" if seconds >= 0.005 else ""
+    return message("lane.own_prefill", seconds=f"{seconds:.2f}") if seconds >= 0.005 else None
 
 
-def _lane_lines(
-    start: LaneStart, rounds: list[RoundTrace], plain: list[RoundTrace], run: RunStart
-) -> list[str]:
+def _lane_lines(rounds: list[RoundTrace]) -> list[str]:
     if not rounds:
         return ["no round was run"]
     split = metrics.time_split(rounds)
@@ -90,15 +98,20 @@ def _lane_lines(
         lines += _depth_lines(rounds)
     if is_timed:
         lines.append(_split_line(split))
-    if start.drafter != PLAIN_DRAFTER and plain:
-        lines += _versus_lines(start, rounds, plain, run)
     return lines
 
 
 def _versus_lines(
-    start: LaneStart, rounds: list[RoundTrace], plain: list[RoundTrace], run: RunStart
+    start: LaneStart, rounds: list[RoundTrace], plains: dict[str, list[RoundTrace]], run: RunStart
 ) -> list[str]:
-    lines = []
+    """Beside the plain lane of the same backbone: another model's would be a wrong comparison."""
+    if not rounds or start.drafter == PLAIN_DRAFTER:
+        return []
+    if start.backbone not in plains:
+        return [unpaired().sentence] if start.backbone or plains else []
+    plain, lines = plains[start.backbone], list[str]()
+    if not plain:
+        return []
     if metrics.time_split(rounds).seconds > 0 and metrics.time_split(plain).seconds > 0:
         lines.append(
             f"{metrics.speedup(rounds, plain):.2f}x plain: a round costs "
@@ -135,30 +148,28 @@ def _count(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
-def _how_many(accepted: int, round_: RoundTrace) -> str:
+def _how_many(accepted: int, round_: RoundTrace) -> Message:
     if accepted == 0:
-        return "none"
+        return message("round.kept_none")
     is_all = accepted == round_.tree.num_draft_tokens
     if not _is_chain(round_):
-        return f"a path of {accepted}"
+        return message("round.kept_path", n=accepted)
     if is_all and accepted > 1:
-        return "both" if accepted == 2 else f"all {accepted}"
-    return str(accepted)
+        return message("round.kept_both" if accepted == 2 else "round.kept_all", n=accepted)
+    return message("round.kept_some", n=accepted)
 
 
-def _addition(round_: RoundTrace) -> str:
+def _addition(round_: RoundTrace) -> Message:
     if round_.verdict.next_token_kind == "none":
-        return "and the text ended there"
+        return message("round.ended")
     if round_.verdict.next_token_kind == "bonus":
-        return "and added a bonus token"
-    if round_.verdict.accepted_rows:
-        return "and added its own token"
-    return "and gave its own token instead"
+        return message("round.bonus")
+    return message("round.own" if round_.verdict.accepted_rows else "round.instead")
 
 
-def _lookahead(round_: RoundTrace) -> str:
+def _lookahead(round_: RoundTrace) -> Message | str:
     rows = round_.tree.num_lookahead_rows
-    return f" (and read {_count(rows, 'lookahead row')})" if rows else ""
+    return message("round.ahead", n=rows) if rows else ""
 
 
 def _is_chain(round_: RoundTrace) -> bool:

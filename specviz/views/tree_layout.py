@@ -8,6 +8,7 @@ their tokens. Lookahead rows stand in a block of their own below.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.tree import DraftTree
@@ -25,24 +26,31 @@ class TreeLayout:
 
 def tree_layout(tree: DraftTree, next_parent: int) -> TreeLayout:
     """Cells of every row, and one more for the token the target adds under `next_parent`."""
-    own = len(tree)  # stands for the target's token, a child like any other
+    return layout_of(tree.parents, tree.num_lookahead_rows, next_parent)
+
+
+def layout_of(parents: Sequence[int], num_lookahead_rows: int, next_parent: int) -> TreeLayout:
+    """The same for any rows of which parents come first and lookahead rows last."""
+    size, end = len(parents), len(parents) - num_lookahead_rows
+    own = size  # stands for the target's token, a child like any other
     children: dict[int, list[int]] = defaultdict(list)
-    for row in range(1, tree.num_draft_tokens + 1):
-        children[tree.parents[row]].append(row)
+    depths = [0]
+    for row in range(1, size):
+        depths.append(depths[parents[row]] + 1)
+        if row < end:
+            children[parents[row]].append(row)
     children[next_parent].append(own)
-    depths = tree.depths
     lines, height = _lines(children)
-    lookahead_y = height if tree.num_lookahead_rows else None
     used: dict[int, int] = defaultdict(int)  # lines taken in the block, by depth
-    for row in range(tree.num_draft_tokens + 1, len(tree)):
+    for row in range(end, size):
         lines[row] = height + used[depths[row]]
         used[depths[row]] += 1
     own_x = depths[next_parent] + 1
     return TreeLayout(
-        x=depths,
-        y=tuple(lines[row] for row in range(len(tree))),
+        x=tuple(depths),
+        y=tuple(lines[row] for row in range(size)),
         next_cell=(own_x, lines[own]),
-        lookahead_y=lookahead_y,
+        lookahead_y=height if num_lookahead_rows else None,
         width=max(*depths, own_x) + 1,
         height=height + max(used.values(), default=0),
     )

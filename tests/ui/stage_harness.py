@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from specviz import words
 from specviz.trace import SessionEvent
 from specviz.views.stage import SCRIPTS, StageFeed
 from tests.traces import demo_run
@@ -20,13 +21,18 @@ PAGE = """<!doctype html><meta charset="utf-8"><meta name="viewport" content="wi
 <style>body {{ margin: 0; padding: 16px; background: {ground}; }} #host {{ {css} }}</style>
 <body class="{theme}"><div id="host"><div id="root"></div></div>"""
 MOUNT = """(source) => {
-  const mount = new Function("element", source + "; return SpecVizStage.mount(element);");
+  const mount = new Function("element",
+    source + "; window.words = SpecVizWords; return SpecVizStage.mount(element);");
   window.stage = mount(document.querySelector("#root"));
 }"""  # as Gradio runs it: the text of a function body
 
 
-def source() -> str:
+def scripts() -> str:
     return "\n".join((ASSETS / name).read_text("utf-8") for name in SCRIPTS)
+
+
+def source() -> str:
+    return f"{words.script()}\n{scripts()}"
 
 
 @contextmanager

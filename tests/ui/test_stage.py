@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from specviz.trace import Failure
+from specviz.trace import Failure, SessionEvent
 from specviz.tree import DraftTree
+from specviz.words import tell
 from tests.traces import ANSWER, HOSTILE, greedy_verdict, ids, lane_start, round_trace, run_start
 from tests.ui.stage_harness import (
     ASSETS,
@@ -18,9 +19,9 @@ from tests.ui.stage_harness import (
     items_of,
     lane,
     round_of,
+    scripts,
     seek,
     send,
-    source,
     stage_page,
     state,
 )
@@ -37,14 +38,22 @@ def stage(chromium: Any) -> Iterator[Any]:
 
 
 def looks(page: Any, number: int) -> list[str]:
-    nodes = lane(page, number).locator("[data-row]:not([display=none])")
-    return list(nodes.evaluate_all("(nodes) => nodes.map((n) => n.dataset.look)"))
+    nodes = lane(page, number).locator(".sv-tree [data-row]:not([data-row='-1'])")
+    shown = "(nodes) => nodes.filter((n) => n.style.display !== 'none').map((n) => n.dataset.look)"
+    return list(nodes.evaluate_all(shown))
+
+
+def figures(page: Any, number: int) -> dict[str, str]:
+    """The figures of a lane's head, by name."""
+    read = "(boxes) => boxes.map((b) => [b.dataset.name, b.querySelector('dd').textContent])"
+    return dict(lane(page, number).locator(".sv-figure").evaluate_all(read))
 
 
 def test_the_scripts_draw_no_numbers_and_ask_for_nothing_outside() -> None:
-    code = source()
+    code = scripts()
     for forbidden in (
         "Math.random",
+        "getRandomValues",
         "fetch(",
         "XMLHttp",
         "import ",
@@ -69,11 +78,15 @@ def test_draft_nodes_come_by_depth_then_one_pass_checks_all_then_the_walk(stage:
     assert looks(stage, 1) == ["root", "pending", "pending", "hidden", "hidden"]
     seek(stage, drafted + 0.01 * (verified - drafted))
     assert looks(stage, 1) == ["root", *["checking"] * 4]
+    assert figures(stage, 1)["passes"] == "0"
+    seek(stage, verified)
+    assert looks(stage, 1) == ["root", *["checked"] * 4]
+    assert figures(stage, 1)["passes"] == "1"
     seek(stage, verified + 0.5 * (end - verified))
-    assert looks(stage, 1) == ["root", "accepted", "accepted", "pending", "pending"]
+    assert looks(stage, 1) == ["root", "accepted", "accepted", "checked", "checked"]
     seek(stage, end)
     assert looks(stage, 1) == ["root", "accepted", "accepted", "accepted", "rejected"]
-    own = lane(stage, 1).locator(".sv-node:not([data-row])")
+    own = lane(stage, 1).locator('.sv-tree [data-row="-1"]')
     assert own.get_attribute("data-look") == "recovered"
 
 
@@ -87,33 +100,34 @@ def test_text_and_counters_at_a_round_end_are_those_of_the_items(stage: Any) -> 
         "(all) => all.map((t) => t.dataset.depth || t.dataset.from)"
     )
     assert origins == ["1", "2", "3", "recovered", "1", "2", "3", "4", "bonus"]
-    assert box.locator(".sv-sentence").text_content() == item["sentence"]
-    figures = box.locator(".sv-figure dd").all_text_contents()
-    assert figures[1:] == ["114.4", "4.50", "7 / 8 (88%)", "9"]
-    assert item["sentence"] in str(stage.locator("[aria-live=polite]").text_content())
+    assert box.locator(".sv-sentence").text_content() == tell(item["sentence"])
+    shown = figures(stage, 1)
+    assert (shown["rate"], shown["tau"]) == ("114.4", "4.50")
+    assert (shown["accepted"], shown["passes"]) == ("7 / 8 (88%)", "2")
+    assert tell(item["sentence"]) in str(stage.locator("[aria-live=polite]").text_content())
 
 
 def test_the_end_shows_the_final_comparison(stage: Any) -> None:
     seek(stage, ENDS[-1])
     final = ITEMS[-1]["versus"]["2"]
-    shown = lane(stage, 2).locator(".sv-figure dd").first.text_content()
-    assert shown == f"{final['speedup']:.2f}x" == "2.20x"
+    assert figures(stage, 2)["speedup"] == f"{final['speedup']:.2f}x" == "2.20x"
     assert lane(stage, 2).locator(".sv-agreement").text_content() == (
         "identical to plain for 50 tokens"
     )
-    assert lane(stage, 0).locator(".sv-figure dd").first.text_content() == "baseline"
+    assert figures(stage, 0)["speedup"] == "1x"
     said = "Finished: as many tokens as were asked for."
-    assert lane(stage, 2).locator(".sv-state").text_content() == said
+    assert str(lane(stage, 2).locator(".sv-state").text_content()).strip() == said
+    places = stage.locator(".sv-raceplace").all_text_contents()
+    assert places == ["place 4", "place 2", "place 1", "place 3"]
 
 
-def test_the_race_shows_what_each_past_round_gave(stage: Any) -> None:
-    seek(stage, round_of(1, 1)["at"][3])
-    past = '.sv-round[data-past="true"]:not([display="none"]) .sv-gain'
-    rows = stage.locator(".sv-race > g > g")
-    gains = [rows.nth(i).locator(past).all_text_contents() for i in range(4)]
-    assert gains == [["+1", "+1", "+1"], ["+4", "+5"], ["+5", "+3"], ["+1", "+3"]]
-    stage.locator('[data-end="' + str(round_of(2, 0)["at"][3]) + '"]').click()
-    assert state(stage)["time"] == round_of(2, 0)["at"][3]
+def test_a_click_on_the_race_goes_there(stage: Any) -> None:
+    """When a race was over, the picture of it covered its last second only."""
+    canvas = stage.locator(".sv-racecanvas")
+    box = canvas.bounding_box()
+    canvas.click(position={"x": box["width"] / 2, "y": 10})
+    assert state(stage)["time"] == pytest.approx(ENDS[-1] / 2, rel=0.01)
+    assert f"{ENDS[-1] * 1000:.0f} ms" in str(stage.locator(".sv-raceaxis").text_content())
 
 
 def test_statuses_differ_without_colour(stage: Any) -> None:
@@ -121,7 +135,8 @@ def test_statuses_differ_without_colour(stage: Any) -> None:
     found = lane(stage, 2).evaluate(
         """(lane) => {
           const signs = {};
-          for (const node of lane.querySelectorAll(".sv-node:not([display=none])")) {
+          for (const node of lane.querySelectorAll(".sv-node")) {
+            if (node.style.display === "none") continue;
             const style = getComputedStyle(node.querySelector("rect"));
             const mark = node.querySelector(".sv-mark").getAttribute("d");
             const strike = getComputedStyle(node.querySelector(".sv-strike")).display;
@@ -139,11 +154,13 @@ def test_pointing_lights_row_and_ancestors_and_a_click_keeps_them(stage: Any) ->
     seek(stage, round_of(2, 1)["at"][3])
     box = lane(stage, 2)
     box.locator('[data-row="8"]').hover()
-    lit = "(lane) => [...lane.querySelectorAll('[data-lit]')].map((n) => n.dataset.lit)"
+    lit = """(lane) => [...lane.querySelectorAll('.sv-tree [data-row]')]
+      .map((n) => n.dataset.lit)"""
     expected = ["above" if row in (0, 7) else "self" if row == 8 else "" for row in range(13)]
+    stage.wait_for_timeout(60)
     assert box.evaluate(lit)[:13] == expected
-    assert "rows 0, 7 and itself" in str(box.locator(".sv-inspect").text_content())
-    assert box.locator(".sv-light").first.get_attribute("display") == "inline"
+    words = stage.locator(".sv-maskwords")
+    assert words.text_content() == "Row 8 reads the prefix, rows 0, 7 and itself."
     box.locator('[data-row="8"]').click()
     stage.mouse.move(5, 5)
     stage.wait_for_timeout(60)
@@ -154,13 +171,24 @@ def test_pointing_lights_row_and_ancestors_and_a_click_keeps_them(stage: Any) ->
     assert set(box.evaluate(lit)) == {""}
 
 
-def test_pointing_at_the_mask_lights_the_node_of_that_row(stage: Any) -> None:
+def test_pointing_at_a_cell_of_the_mask_lights_both_its_nodes(stage: Any) -> None:
     seek(stage, round_of(2, 1)["at"][3])
-    mask = lane(stage, 2).locator(".sv-mask")
-    label, box = mask.get_by_text(re.compile("^4 ")).bounding_box(), mask.bounding_box()
-    mask.hover(position={"x": 150, "y": label["y"] + label["height"] / 2 - box["y"]})
-    node = lane(stage, 2).locator('[data-lit="self"]')
-    assert node.get_attribute("data-row") == "4"
+    lane(stage, 2).locator(".sv-explain").click()
+    at = stage.evaluate(
+        """() => {
+          const box = document.querySelector(".sv-mask").getBoundingClientRect();
+          return [box.width, box.height];
+        }"""
+    )
+    cell = (at[1] - 38) / 13  # 13 rows, a head of 34 px and 4 px below
+    left = at[0] - 6 - 13 * cell
+    position = {"x": left + 7.4 * cell, "y": 34 + 8.4 * cell}
+    stage.locator(".sv-mask").hover(position=position)
+    stage.wait_for_timeout(60)
+    tree = lane(stage, 2).locator(".sv-tree")
+    assert tree.locator('[data-lit="self"]').get_attribute("data-row") == "8"
+    assert stage.locator(".sv-maskwords").text_content() == "Row 8 may read row 7."
+    assert tree.locator('[data-row="7"]').get_attribute("data-lit") == "above"
 
 
 def test_the_tree_can_be_walked_with_the_keyboard(stage: Any) -> None:
@@ -169,21 +197,8 @@ def test_the_tree_can_be_walked_with_the_keyboard(stage: Any) -> None:
     for _ in range(3):
         stage.keyboard.press("ArrowDown")
     stage.wait_for_timeout(60)
-    assert lane(stage, 2).locator('[data-lit="self"]').get_attribute("data-row") == "2"
-
-
-def test_a_row_shows_its_chances_and_what_the_target_would_say_next(stage: Any) -> None:
-    seek(stage, round_of(1, 0)["at"][3])
-    box = lane(stage, 1)
-    assert box.locator(".sv-chances").is_hidden()
-    box.locator('[data-row="3"]').hover()
-    said = "the target gives 1.000, draw 0.500 below threshold 1.000: accepted."
-    assert said in str(box.locator(".sv-inspect").text_content())
-    assert "After it the target gives “'s” 1.000" in str(box.locator(".sv-inspect").text_content())
-    widths = box.locator(".sv-chances .sv-part").evaluate_all(
-        "(b) => b.map((r) => +r.getAttribute('width'))"
-    )
-    assert widths == [42, 84]
+    lit = lane(stage, 2).locator('.sv-tree [data-lit="self"]')
+    assert lit.get_attribute("data-row") == "2"
 
 
 def test_a_line_end_in_the_text_starts_a_line_and_goes_with_its_token(stage: Any) -> None:
@@ -197,6 +212,8 @@ def test_a_click_on_a_token_goes_to_its_round(stage: Any) -> None:
     seek(stage, ENDS[-1])
     lane(stage, 1).locator(".sv-token").nth(5).click()
     assert state(stage)["time"] == round_of(1, 1)["at"][3]
+    stage.wait_for_timeout(60)
+    assert lane(stage, 1).locator('.sv-tree [data-lit="self"]').get_attribute("data-row") == "2"
 
 
 def test_hostile_text_stays_text(chromium: Any) -> None:
@@ -204,7 +221,12 @@ def test_hostile_text_stays_text(chromium: Any) -> None:
     tree = DraftTree.chain(9, tokens)
     round_ = round_trace(tree, greedy_verdict(tree, [*tokens, 9]))
     evil = "<img src=x onerror=window.pwned=1>"
-    events = [run_start(), lane_start(0, "medusa", title=evil), round_, Failure(evil)]
+    events: list[SessionEvent] = [
+        run_start(),
+        lane_start(0, "medusa", title=evil),
+        round_,
+        Failure(evil),
+    ]
     with stage_page(chromium) as page:
         send(page, items_of(events))
         seek(page, round_.seconds)
@@ -225,7 +247,7 @@ def test_no_width_makes_the_page_scroll_sideways(chromium: Any, width: int) -> N
         seek(page, ENDS[20])
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         tops = page.locator(".sv-lane").evaluate_all("(l) => l.map((n) => n.offsetLeft)")
-        assert len(set(tops)) == (1 if width < 900 else 2)
+        assert len(set(tops)) == 1
 
 
 CONTRAST = """() => {
@@ -235,10 +257,8 @@ CONTRAST = """() => {
     .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
   const ground = (node) => {
     const box = node.closest(".sv-node");
-    const shape = box && box.querySelector("rect");
+    const shape = box && !node.matches(".sv-nodenote") && box.querySelector("rect");
     if (shape) return channels(getComputedStyle(shape).fill);
-    const bar = node.closest(".sv-round");
-    if (bar) return channels(getComputedStyle(bar.querySelector(".sv-verify")).fill);
     for (let at = node; at; at = at.parentElement) {
       const found = channels(getComputedStyle(at).backgroundColor);
       if (found.length < 4 || found[3] > 0.9) return found;
@@ -249,7 +269,7 @@ CONTRAST = """() => {
   for (const node of document.querySelectorAll(".sv *")) {
     const own = [...node.childNodes].some((c) => c.nodeType === 3 && c.data.trim());
     if (!own || !node.checkVisibility({ visibilityProperty: true })) continue;
-    if (node.closest('[data-past="false"], .sv-spoken, option')) continue;
+    if (node.closest(".sv-spoken, option")) continue;
     const style = getComputedStyle(node);
     const ink = channels(node instanceof SVGElement ? style.fill : style.color);
     const [a, b] = [light(ink), light(ground(node))].sort((x, y) => y - x);

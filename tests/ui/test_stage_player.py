@@ -23,9 +23,12 @@ from tests.ui.stage_harness import (
 
 pytestmark = pytest.mark.browser
 VISIBLE = """() => {
-  const copy = document.querySelector(".sv-body").cloneNode(true);
-  copy.querySelectorAll('[display="none"], [data-look="hidden"]').forEach((n) => n.remove());
-  return copy.outerHTML;
+  const body = document.querySelector(".sv-body");
+  const copy = body.cloneNode(true);
+  const hidden = "[display=none], [style*='display: none'], [data-look=hidden], [hidden]";
+  copy.querySelectorAll(hidden).forEach((n) => n.remove());
+  const painted = [...body.querySelectorAll("canvas")].map((canvas) => canvas.toDataURL());
+  return [copy.outerHTML, ...painted].join();
 }"""
 
 
@@ -71,13 +74,23 @@ def test_the_screen_is_a_function_of_the_playhead(stage: Any) -> None:
     assert len(set(first)) == len(first)
 
 
-def test_steps_go_by_round_ends_of_all_lanes_in_turn(stage: Any) -> None:
+def test_steps_go_by_phase_and_by_round_of_the_explained_lane(stage: Any) -> None:
     stage.locator(".sv").focus()
-    for end in ENDS[:6]:
+    rounds = [round_of(1, i)["at"] for i in range(3)]
+    for stop in (*rounds[0][1:], *rounds[1][1:]):
         stage.keyboard.press("ArrowRight")
-        assert state(stage)["time"] == end
+        assert state(stage)["time"] == stop
     stage.keyboard.press("ArrowLeft")
-    assert state(stage)["time"] == ENDS[4]
+    assert state(stage)["time"] == rounds[1][2]
+    stage.keyboard.press("Shift+ArrowRight")
+    stage.keyboard.press("Shift+ArrowRight")
+    assert state(stage)["time"] == rounds[2][3]
+    stage.keyboard.press("Shift+ArrowLeft")
+    assert state(stage)["time"] == rounds[1][3]
+    stage.keyboard.press("1")  # the plain lane: it has no draft to stop at
+    stage.keyboard.press("Home")
+    stage.keyboard.press("ArrowRight")
+    assert state(stage)["time"] == round_of(0, 0)["at"][2]
     stage.keyboard.press("End")
     assert state(stage)["time"] == ENDS[-1]
     stage.keyboard.press("Home")
@@ -86,6 +99,40 @@ def test_steps_go_by_round_ends_of_all_lanes_in_turn(stage: Any) -> None:
     assert state(stage)["isPlaying"]
     stage.keyboard.press(" ")
     assert not state(stage)["isPlaying"]
+
+
+def test_keys_find_the_next_refusal_and_the_best_round(stage: Any) -> None:
+    stage.locator(".sv").focus()
+    refused = [i for i in range(15) if round_of(1, i)["outcome"] in ("none", "some")]
+    for index in refused[:3]:
+        stage.keyboard.press("r")
+        assert state(stage)["time"] == round_of(1, index)["at"][3]
+    stage.keyboard.press("b")
+    best = max(range(15), key=lambda i: (len(round_of(1, i)["new"]["text"]), -i))
+    assert state(stage)["time"] == round_of(1, best)["at"][3]
+
+
+def test_keys_act_only_while_the_stage_has_the_focus(stage: Any) -> None:
+    stage.evaluate("document.querySelector('#host').prepend(document.createElement('input'))")
+    stage.locator("#host > input").focus()
+    stage.keyboard.press("ArrowRight")
+    stage.keyboard.press("r")
+    assert state(stage)["time"] == 0
+    stage.locator(".sv-speed, .sv-select").first.focus()
+    stage.keyboard.press("End")
+    assert state(stage)["time"] == 0
+
+
+def test_on_every_axis_the_lanes_stand_where_the_axis_says(stage: Any) -> None:
+    stage.select_option(".sv-select >> nth=1", "passes")
+    seek(stage, 3)
+    passes = stage.locator(".sv-figure[data-name=passes] dd").all_text_contents()
+    assert passes == ["3", "3", "3", "3"]
+    stage.select_option(".sv-select >> nth=1", "tokens")
+    seek(stage, 50)
+    assert stage.locator(".sv-racecount").all_text_contents() == ["50 tokens"] * 4
+    stage.select_option(".sv-select >> nth=1", "time")
+    assert state(stage)["time"] == round_of(1, 14)["at"][3]
 
 
 def test_envelopes_are_taken_once_and_in_order(chromium: Any) -> None:
@@ -140,7 +187,7 @@ def test_a_recording_cut_short_ends_where_its_last_envelope_ends(chromium: Any) 
         text = envelope(ITEMS[:20]).replace('"v": 1', '"v": 1, "last": true')
         page.evaluate("(text) => stage.receive(text)", text)
         seek(page, state(page)["end"] - 0.001)
-        page.select_option(".sv-speed", "1")
+        page.select_option(".sv-select >> nth=0", "true")
         page.locator(".sv").focus()
         page.keyboard.press(" ")
         page.wait_for_function("!stage.state().isPlaying", timeout=5000)

@@ -50,7 +50,8 @@ def test_first_difference_is_counted_from_one_and_names_the_gap() -> None:
     found = compare([A, C], [A, B], gap=0.75)
     assert (found.state, found.num_tokens, found.top_two_gap) == ("differs", 1, 0.75)
     assert found.sentence == (
-        "first difference at token 2: top two logits differ by 0.75 (not a near-tie)"
+        "first difference at token 2: top two logits differ by 0.75 (not a near-tie): "
+        "␣a 14, ␣model 13.25"
     )
 
 

@@ -112,12 +112,26 @@ def test_the_items_of_a_hand_computed_round() -> None:
         "root", "rejected", "unreached", "accepted", "accepted", "unreached",
     )  # fmt: skip
     assert item["tree"]["sees"] == ((0,), (0, 1), (0, 1, 2), (0, 3), (0, 3, 4), (0, 3, 5))
-    assert item["next"] == {"text": "␣model", "kind": "bonus", "x": 3, "y": 1, "parent": 4}
+    assert item["next"] == {
+        "text": "␣model", "id": c, "kind": "bonus", "x": 3, "y": 1, "parent": 4,
+    }  # fmt: skip
     assert item["new"] == {
         "text": ["Reading", "␣a", "␣model"],
+        "id": (a, b, c),
+        "row": [3, 4, -1],
         "origin": [1, 2, "bonus"],
     }
-    assert item["tree"]["odds"]["3"] == [["␣a", 1.0], ["␣model", 0.0]]
+    assert item["outcome"] == "all"
+    assert item["kept_rows"] == (0, 3, 4)
+    assert item["lost_rows"] == [1, 2, 5]
+    assert item["tree"]["position"] == [212, 213, 214, 213, 214, 214]
+    assert item["tree"]["odds"]["3"] == {
+        "gap": 2.0,
+        "tokens": [
+            ["␣a", b, 1.0, None, None, 0.8],
+            ["␣model", c, 0.0, None, None, 0.1],
+        ],
+    }
     assert item["prefix"] == 212
     assert (item["num_drafted"], item["num_accepted"]) == (5, 2)
     assert item["tree"]["trials"]["1"]["is_accepted"] is False

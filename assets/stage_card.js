@@ -1,0 +1,172 @@
+// The card of one decision: what drafter and target thought of the tokens there, the draw on its
+// line, and in a sentence what followed. All figures are the trace's.
+
+const SpecVizCard = (function () {
+  const { isRead, isTold, ghostLook } = SpecVizTime;
+  const { word, el, put, say, show, chance, tokenText, icon, MARKS } = SpecVizDom;
+  const MAX_BARS = 8;
+
+  function makeCard() {
+    const title = el("div", "sv-cardtitle");
+    const facts = el("p", "sv-cardfacts");
+    const sentence = el("p", "sv-cardsentence");
+    const bars = el("div", "sv-cardbars");
+    const line = makeLine();
+    const more = el("p", "sv-cardmore");
+    const root = el("section", "sv-panel sv-card", el("h4", "", word("stage.card")),
+      title, facts, sentence, line.root, bars, more);
+    return { root, title, facts, sentence, bars, line, more, key: null };
+  }
+
+  // 0 to 1: kept to the left of the threshold, the draw as a tick.
+  function makeLine() {
+    const kept = el("span", "sv-linekept");
+    const draw = el("span", "sv-linedraw");
+    const edge = el("span", "sv-lineedge");
+    const track = el("div", "sv-linetrack", kept, edge, draw);
+    const words = el("div", "sv-linewords", el("span", "", "0"), el("span", ""), el("span", "", "1"));
+    return { root: el("div", "sv-drawline", track, words), kept, draw, edge, words: words.children[1] };
+  }
+
+  // `chosen` is {index, row}; null shows what to do.
+  function drawCard(view, lane, place, chosen) {
+    const isHere = Boolean(place && chosen && place.index === chosen.index);
+    const phase = isHere ? place.phase + (place.phase === "verify" && place.part === 1)
+      + (isTold(place) ? "" : place.part >= 1) : "past";
+    const key = chosen ? [lane.info.lane, chosen.index, chosen.row, phase].join() + SpecVizWords.language() : "";
+    if (view.key === key) return;
+    view.key = key;
+    view.title.replaceChildren();
+    view.bars.replaceChildren();
+    for (const part of [view.facts, view.sentence, view.more]) say(part, "");
+    show(view.line.root, false);
+    put(view.root, "data-on", Boolean(chosen));
+    if (!chosen || !lane.rounds[chosen.index]) {
+      say(view.sentence, word("stage.card_hint"));
+      return;
+    }
+    const round = lane.rounds[chosen.index];
+    const when = { read: !isHere || isRead(place), told: !isHere || isTold(place), place: isHere ? place : null };
+    const rows = round.tree.x.length;
+    if (chosen.row >= rows) ghostCard(view, round, chosen.row - rows, when);
+    else if (chosen.row === -1) ownCard(view, lane, round, when);
+    else rowCard(view, lane, round, chosen.row, when);
+  }
+
+  function head(view, lane, round, text, look, facts) {
+    const name = el("span", "sv-cardtoken", ...tokenText(text));
+    const badge = el("span", "sv-status", ...(MARKS[look] ? [icon(MARKS[look])] : []), word("stage.look." + look));
+    badge.setAttribute("data-look", look);
+    view.title.append(name, badge);
+    say(view.facts, facts);
+  }
+
+  function ghostCard(view, round, k, when) {
+    const ghost = round.draft.ghosts[k];
+    if (!ghost) return;
+    const look = when.place ? ghostLook(when.place, ghost) : "ghost";
+    head(view, null, round, ghost.text, look === "hidden" ? "pending" : look,
+      word("stage.ghost_facts", { depth: ghost.depth, id: ghost.id, round: round.round }));
+    say(view.sentence, word("stage.ghost_said", { score: ghost.score.toFixed(3), rank: ghost.rank,
+      grown: round.draft.num_grown, kept: round.num_drafted }));
+  }
+
+  function ownCard(view, lane, round, when) {
+    if (!round.next || !when.told) return say(view.sentence, word("stage.own_waits"));
+    const { kind, text, id, parent } = round.next;
+    head(view, lane, round, text, kind, word("stage.own_facts", { round: round.round, id, row: parent }));
+    const odds = round.tree.odds[parent];
+    const own = odds && odds.tokens.find((token) => token[1] === id);
+    const p = own ? chance(own[4] ?? own[2]) : "–";
+    const rule = lane.info.rule === "greedy" ? "greedy" : "drawn";
+    say(view.sentence, word("stage.own." + kind + "_" + rule, { text, p }));
+    drawBars(view, lane, round, parent, id, when, kind === "recovered");
+    gapWords(view, lane, odds);
+    return undefined;
+  }
+
+  function rowCard(view, lane, round, row, when) {
+    const { tree, draft } = round;
+    const status = tree.status[row];
+    const look = row === 0 ? "root" : status === "lookahead" ? status : when.told ? status
+      : when.read ? "checked" : "pending";
+    const facts = word("stage.row_facts", { round: round.round, row, depth: tree.depth[row],
+      position: tree.position[row], id: tree.id[row] });
+    head(view, lane, round, tree.text[row], look, facts);
+    if (row === 0) return say(view.sentence, word("stage.root_said"));
+    if (status === "lookahead") return say(view.sentence, word("stage.lookahead_said"));
+    const trial = tree.trials[row];
+    const [p, q] = [chance(tree.softmax_prob[row]), chance(tree.draft_prob[row])];
+    if (draft.score[row] !== null) {
+      say(view.more, word("stage.score_said", { score: draft.score[row].toFixed(3), rank: draft.rank[row],
+        grown: draft.num_grown }));
+    }
+    if (!when.read) return say(view.sentence, word("stage.pending_said", { q }));
+    if (!when.told) return say(view.sentence, word("stage.checked_said", { q, p }));
+    if (!trial) say(view.sentence, word("stage.unreached_said", { q, p }));
+    else trialWords(view, lane, round, row, trial);
+    return drawBars(view, lane, round, tree.parent[row], tree.id[row], when, false);
+  }
+
+  function trialWords(view, lane, round, row, trial) {
+    const { tree } = round;
+    const odds = tree.odds[tree.parent[row]];
+    const verdict = trial.is_accepted ? "kept" : "refused";
+    const best = odds ? odds.tokens.reduce((a, b) => (b[2] > a[2] ? b : a)) : null;
+    const values = { text: tree.text[row], best: best ? best[0] : "–" };
+    if (lane.info.rule === "greedy") {
+      say(view.sentence, word("stage.greedy." + verdict, values));
+      gapWords(view, lane, odds);
+      return;
+    }
+    if (trial.draw === null) {
+      say(view.sentence, word("stage.coupled." + verdict, values));
+      return;
+    }
+    say(view.sentence, word("stage.drawn." + verdict, { draw: trial.draw.toFixed(3),
+      threshold: trial.threshold.toFixed(3), p: chance(trial.target_prob), q: chance(trial.draft_prob) }));
+    show(view.line.root, true);
+    view.line.kept.style.width = trial.threshold * 100 + "%";
+    view.line.edge.style.left = trial.threshold * 100 + "%";
+    view.line.draw.style.left = trial.draw * 100 + "%";
+    put(view.line.root, "data-kept", trial.is_accepted);
+    say(view.line.words, word("stage.line", { draw: trial.draw.toFixed(3), threshold: trial.threshold.toFixed(3) }));
+  }
+
+  function gapWords(view, lane, odds) {
+    if (!odds || odds.gap === null || lane.info.rule !== "greedy") return;
+    say(view.more, word("stage.gap", { gap: odds.gap.toPrecision(3) }));
+  }
+
+  // Mirrored bars: the drafter's chances to the left, the target's to the right, and where a token
+  // was drawn from what was left over, that too.
+  function drawBars(view, lane, round, parent, id, when, hasRest) {
+    const odds = round.tree.odds[parent];
+    if (!odds || !when.read) return;
+    const isGreedy = lane.info.rule === "greedy";
+    const hasDraft = odds.tokens.some((token) => token[3] !== null);
+    const [least, chosen] = [odds.tokens.slice(0, MAX_BARS), odds.tokens.find((token) => token[1] === id)];
+    const shown = chosen && !least.includes(chosen) ? [...least.slice(0, -1), chosen] : least;
+    view.bars.append(el("div", "sv-barhead", el("span", "", hasDraft ? word("stage.bar_draft") : ""), el("span", ""),
+      el("span", "", word(isGreedy ? "stage.bar_softmax" : hasRest ? "stage.bar_left" : "stage.bar_target"))));
+    for (const [text, token, p, q, rest, softmax] of shown) {
+      const value = isGreedy ? softmax : p;
+      const left = el("span", "sv-barleft", el("i", "", q === null ? "" : chance(q)), bar("draft", q || 0));
+      const parts = [bar("target", value), el("i", "", chance(value))];
+      if (hasRest && !isGreedy && rest !== null) parts.unshift(bar("rest", rest));
+      const line = el("div", "sv-barrow", left, el("span", "sv-bartoken", ...tokenText(text)),
+        el("span", "sv-barright", ...parts));
+      line.setAttribute("data-chosen", token === id);
+      view.bars.append(line);
+    }
+  }
+
+  function bar(kind, share) {
+    const node = el("b", "sv-barpart");
+    node.setAttribute("data-kind", kind);
+    node.style.width = Math.max(0, Math.min(1, share)) * 100 + "%";
+    return node;
+  }
+
+  return { makeCard, drawCard };
+})();

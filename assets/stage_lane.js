@@ -1,0 +1,196 @@
+// One lane: its name and figures, the phase it is in, its tree, where its draft came from, its
+// cache and its text. Painted as f(lane, time, selection).
+
+const SpecVizLane = (function () {
+  const { clamp, lastEnd, versusAt } = SpecVizRun;
+  const { placeOf, finishedRound, passesAt, isRead, isTold } = SpecVizTime;
+  const { word, tell, el, put, say, show, number, percent, milliseconds, PARTS, pool } = SpecVizDom;
+  const { makeTree, drawTree, lightTree } = SpecVizTree;
+  const { makeSource, drawSource, lightSource } = SpecVizSource;
+  const { makeStrip, drawStrip, lightStrip } = SpecVizText;
+  const [TREE_MARGIN, TREE_COLUMN, TEXT_LEAST, GAP] = [24, 92, 250, 20];
+  const FIGURES = ["speedup", "tau", "accepted", "rate", "passes"];
+
+  function makeFigure(name) {
+    const value = el("dd", "");
+    const box = el("div", "sv-figure", el("dt", "", word("stage.figure." + name)), value);
+    box.title = word("stage.figure_title." + name);
+    box.dataset.name = name;
+    return { box, value };
+  }
+
+  // Draft, verify, commit: which one it is, what each took, and how far it has come.
+  function makePhases() {
+    const names = PARTS.map((part) => {
+      const time = el("span", "sv-phasetime");
+      const node = el("span", "sv-phase", el("b", "", word("stage.phase." + part)), time);
+      node.setAttribute("data-part", part);
+      return { node, time };
+    });
+    const segments = PARTS.map((part) => el("span", "sv-part sv-" + part));
+    const head = el("span", "sv-head");
+    const track = el("div", "sv-track", ...segments, head);
+    const root = el("div", "sv-phases", el("div", "sv-phasenames", ...names.map((one) => one.node)), track);
+    return { root, names, segments, head, key: "" };
+  }
+
+  function makeCache() {
+    const cells = el("span", "sv-cachecells");
+    const prefix = el("span", "sv-cacheprefix");
+    const words = el("span", "sv-cachewords");
+    const root = el("div", "sv-cache", el("span", "sv-cachename", word("stage.cache")), prefix, cells, words);
+    return { root, prefix, words, take: pool(cells, () => el("i", "sv-cachecell")), key: "" };
+  }
+
+  function makeLane(lane, index) {
+    const { info } = lane;
+    const figures = Object.fromEntries(FIGURES.map((name) => [name, makeFigure(name)]));
+    const words = {
+      state: el("span", "sv-state"), place: el("span", "sv-place"), sentence: el("p", "sv-sentence"),
+      agreement: el("p", "sv-agreement"), round: el("h4"),
+    };
+    const key = el("span", "sv-lanekey", String(index + 1));
+    const exact = el("span", "sv-chip", word(info.is_lossy ? "stage.lossy" : "stage.exact"));
+    exact.setAttribute("data-lossy", info.is_lossy);
+    const explain = el("button", "sv-explain", word("stage.explain"));
+    explain.type = "button";
+    const head = el("header", "sv-lanehead", key, el("h3", "sv-title", info.title), exact, words.place,
+      words.state, explain);
+    const about = el("p", "sv-about",
+      [info.description, tell(info.prefill), info.knobs].filter(Boolean).join("; "));
+    const [tree, source, strip, cache, phases] =
+      [makeTree(lane), makeSource(lane), makeStrip(), makeCache(), makePhases()];
+    const treePanel = el("section", "sv-panel sv-treepanel", el("div", "sv-panelhead", words.round, tree.tools),
+      tree.boxNode, source.root, cache.root);
+    const textPanel = el("section", "sv-panel sv-textpanel", el("h4", "", word("stage.text")), strip.root, words.agreement);
+    const root = el("article", "sv-lane", head, about,
+      el("dl", "sv-figures", ...FIGURES.map((name) => figures[name].box)),
+      phases.root, words.sentence);
+    const pair = el("div", "sv-pair", treePanel, textPanel);
+    root.append(pair);
+    root.setAttribute("aria-label", info.title);
+    return { root, pair, figures, words, tree, source, strip, cache, phases, explain, lit: "" };
+  }
+
+  function drawLane(view, run, lane, time, width, options) {
+    const place = placeOf(lane, time);
+    drawFigures(view, run, lane, place, time);
+    drawStrip(view.strip, lane, place, options.hasLost);
+    if (!place) return;
+    drawTree(view.tree, lane, place, treeWidth(view, lane, width), options);
+    drawSource(view.source, run, lane, place);
+    drawPhases(view.phases, place, time);
+    drawCache(view.cache, place);
+    say(view.words.round, roundWords(place));
+    put(view.root, "data-phase", place.phase);
+  }
+
+  // The text stands beside the tree where both fit, else below it.
+  function treeWidth(view, lane, width) {
+    const wanted = TREE_MARGIN + Math.max(lane.maxWidth, 3) * TREE_COLUMN;
+    const isBeside = width - wanted >= TEXT_LEAST + GAP;
+    const text = isBeside ? Math.floor(Math.min(width - wanted - GAP, width * 0.45)) : 0;
+    const columns = isBeside ? "minmax(0, 1fr) " + text + "px" : "minmax(0, 1fr)";
+    if (view.pair.style.gridTemplateColumns !== columns) view.pair.style.gridTemplateColumns = columns;
+    return isBeside ? width - text - GAP : width;
+  }
+
+  function roundWords(place) {
+    const { round, phase } = place;
+    const rows = round.tree.x.length;
+    const key = phase === "draft" && round.outcome === "plain" ? "stage.doing_nothing"
+      : phase !== "verify" ? "stage.doing." + phase
+        : isRead(place) ? "stage.doing_read" : rows === 1 ? "stage.doing_one" : "stage.doing.verify";
+    return word(key, { round: round.round, rows });
+  }
+
+  function drawPhases(view, place, time) {
+    const { round, phase } = place;
+    const key = round.round + phase;
+    if (view.key !== key) {
+      view.key = key;
+      PARTS.forEach((part, i) => {
+        put(view.names[i].node, "data-on", phase === part);
+        say(view.names[i].time, milliseconds(round.time[part].seconds));
+        view.segments[i].style.flexGrow = String(round.time[part].share || 0);
+      });
+    }
+    const [start, , , end] = round.at;
+    const share = end > start ? clamp((time - start) / (end - start), 0, 1) : 1;
+    view.head.style.left = (share * 100).toFixed(1) + "%";
+  }
+
+  // Tokens cached before, then a cell for each row of the pass: to come, written, kept, dropped.
+  function drawCache(view, place) {
+    const { round } = place;
+    const state = place.phase === "done" ? "done" : isRead(place) ? "written" : "empty";
+    const key = round.round + state + SpecVizWords.language();
+    if (view.key === key) return;
+    view.key = key;
+    const rows = round.rows_written;
+    const cells = view.take(rows);
+    for (let row = 0; row < rows; row += 1) {
+      const kept = round.kept_rows.includes(row) ? "kept" : "dropped";
+      put(cells[row], "data-state", state === "done" ? kept : state);
+    }
+    say(view.prefix, round.prefix);
+    say(view.words, word("stage.cache." + state, { rows, kept: round.rows_kept }));
+  }
+
+  function drawFigures(view, run, lane, place, time) {
+    const done = finishedRound(lane, place);
+    const total = done ? done.total : null;
+    const versus = done ? versusAt(lane, time) : null;
+    const { figures, words } = view;
+    say(figures.speedup.value, lane.info.is_plain ? "1x"
+      : versus && versus.speedup !== null ? versus.speedup.toFixed(2) + "x" : "–");
+    say(figures.rate.value, number(total && total.tokens_per_second, 1));
+    say(figures.tau.value, number(total && total.tau, 2));
+    say(figures.passes.value, passesAt(place));
+    say(figures.accepted.value, total && total.num_drafted
+      ? total.num_accepted + " / " + total.num_drafted + " (" + percent(total.acceptance_rate) + ")" : "–");
+    say(words.sentence, done ? tell(done.sentence)
+      : word(lane.rounds.length ? "stage.under_way" : "stage.not_started"));
+    const agreement = versus ? versus.agreement : null;
+    say(words.agreement, agreement ? tell(agreement.sentence) : "");
+    put(words.agreement, "data-state", agreement ? agreement.state : "");
+    const isOver = Boolean(lane.end) && time >= lastEnd(lane);
+    say(words.state, isOver ? tell(lane.end.sentence) : "");
+    const rank = run.finish.findIndex((one) => one.lane === lane.info.lane);
+    show(words.place, isOver && rank >= 0);
+    if (rank >= 0) say(words.place, word("stage.place", { n: rank + 1 }));
+  }
+
+  // `chosen` is {index, row, column} of this lane, or null; lit only where its round is shown.
+  function lightLane(view, lane, place, chosen) {
+    const isHere = Boolean(chosen && place && place.index === chosen.index);
+    const light = isHere ? { ...chosen, above: aboveOf(place.round, chosen) } : null;
+    const key = place ? place.index + place.phase + (isTold(place) ? place.part : "") + JSON.stringify(chosen) : "";
+    if (view.lit !== key) {
+      view.lit = key;
+      lightTree(view.tree, light);
+      lightSource(view.source, light);
+    }
+    lightStrip(view.strip, lane, chosen);
+    return light;
+  }
+
+  // Rows that a chosen row stands on; of the target's own token, those of the row it follows.
+  function aboveOf(round, chosen) {
+    const { tree, next, draft } = round;
+    const { row, column } = chosen;
+    const rows = tree.x.length;
+    let found = [];
+    if (row === -1) found = next ? tree.sees[next.parent] : [];
+    else if (row < rows) found = tree.sees[row].slice(0, -1);
+    else {
+      for (let at = row; at >= rows;) {
+        at = draft.ghosts[at - rows] ? draft.ghosts[at - rows].parent : 0;
+        found = at >= rows ? [...found, at] : [...found, ...tree.sees[at]];
+      }
+    }
+    return column === null || column === undefined ? found : [...found, column];
+  }
+
+  return { makeLane, drawLane, lightLane };
+})();

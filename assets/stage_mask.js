@@ -1,0 +1,160 @@
+// The tree-attention mask of a round on a canvas: rows ask, columns are read. The prefix, which
+// every row reads, is one band until it is unfolded. Row and column of the selection are lit.
+
+const SpecVizMask = (function () {
+  const { clamp } = SpecVizRun;
+  const { isTold } = SpecVizTime;
+  const { word, el, put, say, fit, clearCanvas, checkbox } = SpecVizDom;
+  const SIZE = { label: 84, band: 56, top: 34, min: 5, max: 18, labelled: 11, prefix: 4, gap: 4 };
+  const ROOM = 300;
+
+  function makeMask() {
+    const canvas = el("canvas", "sv-mask");
+    canvas.setAttribute("role", "img");
+    const box = el("div", "sv-maskbox", canvas);
+    const unfold = checkbox(word("stage.unfold_prefix"), false);
+    const words = el("p", "sv-maskwords");
+    const root = el("section", "sv-panel sv-maskpanel",
+      el("div", "sv-panelhead", el("h4", "", word("stage.mask")), unfold.root), box, words);
+    return { root, canvas, box, unfold: unfold.input, words, key: "", geometry: null };
+  }
+
+  function geometryOf(view, lane, round) {
+    const rows = round.tree.x.length;
+    const cell = clamp(Math.floor((ROOM - SIZE.label) / Math.max(lane.maxRows, 4)), SIZE.min, SIZE.max);
+    const isWide = view.unfold.checked;
+    const band = isWide ? round.prefix * SIZE.prefix : SIZE.band;
+    return { rows, cell, band, left: SIZE.label + band + SIZE.gap, isWide };
+  }
+
+  // `light` is {row, column, above} of this lane and round, or null.
+  function drawMask(view, lane, place, light, inks, theme) {
+    const { round, phase } = place;
+    const lit = light ? light.row + ":" + (light.column ?? "") : "";
+    const isSwept = phase === "verify" && place.part < 1;
+    const key = [lane.info.lane, place.index, phase, isSwept, lit, theme, lane.maxRows,
+      view.unfold.checked, SpecVizWords.language()].join();
+    if (view.key === key) return;
+    view.key = key;
+    const at = geometryOf(view, lane, round);
+    view.geometry = at;
+    const [width, height] = [at.left + at.rows * at.cell + 6, SIZE.top + at.rows * at.cell + 4];
+    const pen = clearCanvas(view.canvas, width, height);
+    view.box.style.height = SIZE.top + lane.maxRows * at.cell + 14 + "px";
+    drawLights(pen, at, light, inks);
+    drawPrefix(pen, at, phase, inks);
+    drawCells(pen, at, place, inks);
+    drawLabels(pen, at, round, light, inks);
+    if (phase === "verify") {
+      pen.strokeStyle = inks.target;
+      pen.lineWidth = 2;
+      pen.strokeRect(SIZE.label - 2, SIZE.top - 3, width - SIZE.label - 3, at.rows * at.cell + 5);
+    }
+    put(view.canvas, "aria-label", word("stage.mask_label", { rows: at.rows, prefix: round.prefix }));
+    say(view.words, maskWords(round, light));
+  }
+
+  function drawLights(pen, at, light, inks) {
+    if (!light || light.row === null || light.row >= at.rows) return;
+    pen.fillStyle = inks["drafter-tint"];
+    pen.strokeStyle = inks.drafter;
+    pen.lineWidth = 1;
+    const side = at.rows * at.cell;
+    const column = light.column ?? light.row;
+    if (light.row >= 0) {
+      pen.fillRect(SIZE.label - 2, SIZE.top + light.row * at.cell - 1, at.left - SIZE.label + side + 3, at.cell);
+      pen.strokeRect(SIZE.label - 2, SIZE.top + light.row * at.cell - 1, at.left - SIZE.label + side + 3, at.cell);
+    }
+    if (column >= 0) {
+      pen.fillRect(at.left + column * at.cell - 1, SIZE.top - 2, at.cell, side + 2);
+      pen.strokeRect(at.left + column * at.cell - 1, SIZE.top - 2, at.cell, side + 2);
+    }
+  }
+
+  function drawPrefix(pen, at, phase, inks) {
+    pen.globalAlpha = phase === "draft" ? 0.35 : 0.8;
+    pen.fillStyle = phase === "verify" ? inks.target : inks.quiet;
+    const size = at.cell - (at.cell > 9 ? 2 : 1);
+    const step = at.isWide ? SIZE.prefix : 7;
+    for (let row = 0; row < at.rows; row += 1) {
+      for (let x = 0; x + step <= at.band; x += step) {
+        pen.fillRect(SIZE.label + x, SIZE.top + row * at.cell, step - (at.isWide ? 1 : 3), size);
+      }
+    }
+    pen.globalAlpha = 1;
+  }
+
+  function drawCells(pen, at, place, inks) {
+    const { tree, kept_rows: kept } = place.round;
+    const size = at.cell - (at.cell > 9 ? 2 : 1);
+    const isOver = place.phase === "done";
+    pen.globalAlpha = place.phase === "draft" ? 0.35 : 1;
+    pen.strokeStyle = inks.rule;
+    pen.lineWidth = 1;
+    pen.beginPath();
+    for (let row = 0; row < at.rows; row += 1) {
+      const y = SIZE.top + row * at.cell + size / 2;
+      pen.moveTo(at.left, y);
+      pen.lineTo(at.left + at.rows * at.cell, y);
+    }
+    pen.stroke();
+    for (let row = 0; row < at.rows; row += 1) {
+      const isKept = isOver && kept.includes(row);
+      pen.fillStyle = place.phase === "verify" ? inks.target : isKept ? inks.accepted
+        : tree.status[row] === "lookahead" ? inks.ahead : inks.quiet;
+      for (const column of tree.sees[row]) {
+        pen.fillRect(at.left + column * at.cell, SIZE.top + row * at.cell, size, size);
+      }
+    }
+    pen.globalAlpha = 1;
+  }
+
+  function drawLabels(pen, at, round, light, inks) {
+    pen.font = inks.mono;
+    pen.fillStyle = inks.quiet;
+    pen.textBaseline = "middle";
+    pen.textAlign = "left";
+    pen.fillText(fit(word("stage.prefix", { n: round.prefix }), 26), SIZE.label, 8);
+    const isLabelled = at.cell >= SIZE.labelled;
+    for (let row = 0; row < at.rows; row += 1) {
+      const isLit = light && (light.row === row || light.column === row);
+      if (!isLabelled && !isLit) continue;
+      pen.fillStyle = isLit ? inks.text : inks.quiet;
+      pen.textAlign = "right";
+      pen.fillText(row + " " + fit(round.tree.text[row], 8), SIZE.label - 6, SIZE.top + (row + 0.5) * at.cell - 0.5);
+      pen.textAlign = "center";
+      if (row < 10 || at.cell > 14 || isLit || row % 2 === 0) {
+        pen.fillText(String(row), at.left + (row + 0.45) * at.cell, SIZE.top - 10);
+      }
+    }
+  }
+
+  function maskWords(round, light) {
+    if (!light || light.row === null || light.row < 0 || light.row >= round.tree.x.length) {
+      return word("stage.mask_hint");
+    }
+    const { row, column } = light;
+    if (column !== undefined && column !== null && column !== row) {
+      const key = round.tree.sees[row].includes(column) ? "stage.mask_reads" : "stage.mask_blind";
+      return word(key, { row, column });
+    }
+    const above = round.tree.sees[row].slice(0, -1);
+    return word(above.length ? "stage.mask_row" : "stage.mask_root",
+      { row, n: above.length, above: above.join(", ") });
+  }
+
+  // Which row and column lie under a pointer; null outside. The prefix has no column.
+  function cellAt(view, event) {
+    const at = view.geometry;
+    if (!at) return null;
+    const box = view.canvas.getBoundingClientRect();
+    const row = Math.floor((event.clientY - box.top - SIZE.top) / at.cell);
+    const column = Math.floor((event.clientX - box.left - at.left) / at.cell);
+    if (row >= at.rows || row < -1) return null;
+    const isInside = column >= 0 && column < at.rows;
+    if (row === -1 || event.clientY - box.top < SIZE.top) return isInside ? { row: column, column: null } : null;
+    return { row, column: isInside ? column : null };
+  }
+
+  return { makeMask, drawMask, cellAt, isTold };
+})();

@@ -1,0 +1,148 @@
+// The frame around the lanes: the run's line, the transport bar, settings, legend, help, the table.
+// Built once for each language; what is in it is written by others.
+
+const SpecVizPage = (function () {
+  const { word, tell, el, svg, put, say, show, button, select, checkbox, milliseconds, PARTS } = SpecVizDom;
+  const { AXES } = SpecVizTime;
+  const { makeNode, placeNode, lookNode } = SpecVizTree;
+  const { makeRace, makeScrub } = SpecVizRace;
+  const MOVES = ["home", "round_back", "back", "play", "forward", "round_forward", "end", "rejection", "best"];
+  const SPEEDS = ["0.25", "0.5", "1", "2", "4", "8", "true"];
+  const LOOKS = ["root", "pending", "accepted", "rejected", "unreached", "bonus", "recovered", "ghost"];
+  const KEYS = [
+    ["Space", "play"], ["← →", "back"], ["Shift ← →", "round_back"], ["Home End", "home"],
+    ["R", "rejection"], ["B", "best"], ["1–9", "lane"], ["M", "mask"], ["G", "ghosts"], ["I", "ids"],
+    ["T", "lost"], ["↑ ↓", "walk"], ["Enter", "pin"], ["Esc", "free"], ["?", "help"],
+  ];
+  const SETTINGS = ["rest", "smooth", "calm", "close", "ghosts", "ids", "lost"];
+
+  function makeTransport() {
+    const buttons = {};
+    for (const name of MOVES) buttons[name] = button(name, word("stage.move." + name), name === "play");
+    const live = el("button", "sv-button sv-live", el("span", "sv-dot"), el("span", "", word("stage.live")));
+    live.type = "button";
+    const scrub = makeScrub();
+    const speed = select(word("stage.speed"), SPEEDS.map((value) =>
+      [value, value === "true" ? word("stage.true_time") : value + "×"]));
+    speed.value = "1";
+    const axis = select(word("stage.axis"), AXES.map((name) => [name, word("stage.axis." + name)]));
+    const clock = el("span", "sv-clock");
+    const help = button("help", word("stage.move_help"));
+    const gear = button("gear", word("stage.settings"));
+    gear.setAttribute("aria-expanded", "false");
+    const moves = el("div", "sv-moves", ...MOVES.map((name) => buttons[name]), live);
+    const root = el("div", "sv-transport", moves, scrub.root, clock,
+      el("span", "sv-choices", speed, axis, gear, help));
+    root.setAttribute("role", "toolbar");
+    root.setAttribute("aria-label", word("stage.transport"));
+    return { root, buttons, live, scrub, speed, axis, clock, help, gear };
+  }
+
+  function makeSettings(chosen) {
+    const boxes = {};
+    const root = el("div", "sv-settings");
+    for (const name of SETTINGS) {
+      const made = checkbox(word("stage.set." + name), chosen[name]);
+      made.root.title = word("stage.set_title." + name);
+      boxes[name] = made.input;
+      root.append(made.root);
+    }
+    show(root, false);
+    return { root, boxes };
+  }
+
+  function makeHelp() {
+    const list = el("dl", "sv-keys");
+    for (const [key, name] of KEYS) {
+      list.append(el("div", "", el("dt", "", el("kbd", "", key)), el("dd", "", word("stage.key." + name))));
+    }
+    const root = el("section", "sv-help", el("h4", "", word("stage.keys")), list,
+      el("p", "sv-none", word("stage.keys_note")));
+    show(root, false);
+    return root;
+  }
+
+  function makeLegend() {
+    const items = LOOKS.map((look) => {
+      const node = makeNode();
+      placeNode(node, { pitch: 52, head: 0 }, 0, 0, "");
+      put(node, "transform", "translate(2 20)");
+      put(node.strike, "d", "M7 0 H25");
+      lookNode(node, look);
+      const picture = svg("svg", { width: 46, height: 36, "aria-hidden": "true" }, node);
+      return el("span", "sv-legenditem", picture, word("stage.legend." + look));
+    });
+    const parts = PARTS.map((part) =>
+      el("span", "sv-legenditem", el("span", "sv-swatch sv-part sv-" + part), word("stage.legend_part." + part)));
+    const ticks = ["all", "some", "none", "plain"].map((outcome) => {
+      const tick = el("span", "sv-ticksample");
+      tick.setAttribute("data-outcome", outcome);
+      return el("span", "sv-legenditem", tick, word("stage.tick." + outcome));
+    });
+    return el("details", "sv-legend", el("summary", "", word("stage.legend")),
+      el("div", "sv-legendbody", ...items, ...parts, ...ticks));
+  }
+
+  function makePage(chosen) {
+    const badge = el("span", "sv-badge");
+    const facts = el("span", "sv-facts");
+    const prompt = el("details", "sv-prompt", el("summary"), el("pre", "sv-pre"));
+    const notice = el("div", "sv-notice", el("span"), el("progress"));
+    const error = el("div", "sv-error");
+    error.setAttribute("role", "alert");
+    notice.setAttribute("role", "status");
+    const spoken = el("p", "sv-spoken");
+    spoken.setAttribute("aria-live", "polite");
+    const [race, transport, settings, help] = [makeRace(), makeTransport(), makeSettings(chosen), makeHelp()];
+    const lanes = el("div", "sv-lanes");
+    const pane = el("aside", "sv-pane");
+    pane.setAttribute("aria-label", word("stage.pane"));
+    const table = el("details", "sv-table", el("summary", "", word("stage.table")), el("div", "sv-tablebox"));
+    const body = el("div", "sv-body", el("div", "sv-run", badge, facts, prompt), race.root,
+      transport.root, settings.root, help, makeLegend(), el("div", "sv-main", lanes, pane), table);
+    const empty = el("p", "sv-empty", word("stage.empty"));
+    const root = el("section", "sv", error, notice, empty, body, spoken);
+    root.tabIndex = 0;
+    root.setAttribute("aria-label", word("stage.player"));
+    show(notice, false);
+    show(error, false);
+    return { root, badge, facts, prompt, notice, error, spoken, race, transport, settings, help, lanes,
+      pane, table, body, empty };
+  }
+
+  function drawRunLine(page, run) {
+    const { start } = run;
+    const label = tell(run.label);
+    const day = start.created.slice(0, 10);
+    const date = label.includes(day) ? "" : day;
+    say(page.badge, label || word(run.source === "live" ? "stage.live" : "stage.recorded"));
+    put(page.badge, "data-source", run.source);
+    const quantised = start.quantisation === "none" ? "" : start.quantisation;
+    say(page.facts, [date, start.target, start.device, start.dtype, quantised, tell(start.sampling),
+      word("stage.prefill", { time: milliseconds(start.prefill_seconds) })].filter(Boolean).join(" · "));
+    say(page.prompt.firstChild, word("stage.prompt", { n: start.num_prompt_tokens }));
+    say(page.prompt.lastChild, start.prompt);
+  }
+
+  // The explained lane's rounds as a table: the same data for those who do not see the picture.
+  function drawTable(page, lane, onRound) {
+    const box = page.table.lastChild;
+    const key = lane.info.lane + ":" + lane.rounds.length + SpecVizWords.language();
+    if (!page.table.open || box.dataset.key === key) return;
+    box.dataset.key = key;
+    const columns = ["round", "drafted", "accepted", "outcome", "text", "draft", "verify", "commit"];
+    const head = el("tr", "", ...columns.map((name) => el("th", "", word("stage.column." + name))));
+    const rows = lane.rounds.map((round, i) => {
+      const go = el("button", "sv-link", String(round.round));
+      go.type = "button";
+      go.addEventListener("click", () => onRound(i));
+      return el("tr", "", el("td", "", go), ...[round.num_drafted, round.num_accepted,
+        word("stage.outcome." + round.outcome), round.new.text.join(" "),
+        ...PARTS.map((part) => milliseconds(round.time[part].seconds))].map((text) => el("td", "", String(text))));
+    });
+    box.replaceChildren(el("table", "", el("caption", "", lane.info.title), el("thead", "", head),
+      el("tbody", "", ...rows)));
+  }
+
+  return { MOVES, SETTINGS, makePage, drawRunLine, drawTable };
+})();

@@ -1,0 +1,209 @@
+// The race: every lane's rounds on one axis, drawn on a canvas, with names, counts and places
+// beside it; and the ticks of the scrub bar, whose shape tells what became of each draft.
+
+const SpecVizRace = (function () {
+  const { clamp, firstWhere, draftingLanes } = SpecVizRun;
+  const { axisEnd, stretch, tokensShown } = SpecVizTime;
+  const { word, el, put, say, show, clearCanvas, milliseconds, PARTS } = SpecVizDom;
+  const ROW = 28;
+  const BAR = 18;
+  const AXIS = 20;
+  const CLOSE_ROUNDS = 8; // of the longest first round, across a close-up
+  const INSET = 8; // half the thumb of the scrub bar
+  const TICKS = 20;
+
+  function makeRace() {
+    const names = el("div", "sv-racenames");
+    const canvas = el("canvas", "sv-racecanvas");
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", word("stage.race"));
+    const counts = el("div", "sv-racecounts");
+    const middle = el("div", "sv-racemiddle", canvas);
+    const axis = el("p", "sv-raceaxis");
+    const root = el("div", "sv-race", names, middle, counts, el("span", ""), axis);
+    return { root, names, canvas, middle, counts, axis, rows: [], key: "", frame: null };
+  }
+
+  function makeRow(view, lane, index, onShow, onLead) {
+    const check = el("input", "");
+    Object.assign(check, { type: "checkbox", checked: true });
+    check.setAttribute("aria-label", word("stage.show_lane", { lane: lane.info.title }));
+    check.addEventListener("change", () => onShow(lane, check.checked));
+    const lead = el("button", "sv-racename", el("b", "", String(index + 1)), " " + lane.info.title);
+    lead.type = "button";
+    lead.title = word("stage.explain_lane");
+    lead.addEventListener("click", () => onLead(lane));
+    const count = el("span", "sv-racecount");
+    const place = el("span", "sv-raceplace");
+    view.names.append(el("div", "sv-racerow", check, lead));
+    view.counts.append(el("div", "sv-racerow", count, place));
+    view.rows.push({ check, lead, count, place });
+  }
+
+  // What part of the axis is on screen. While a run grows, the end moves in large steps.
+  function spanOf(run, axis, position, isClose) {
+    const end = axisEnd(run, axis);
+    if (!isClose) {
+      if (run.isEnded || run.interrupted) return [0, end || 1];
+      const unit = axis === "time" ? 0.5 : 16;
+      return [0, unit * 2 ** Math.max(0, Math.ceil(Math.log2((end || unit) / unit)))];
+    }
+    const firsts = run.lanes.filter((lane) => lane.rounds.length).map((lane) => {
+      const [from, to] = stretch(lane, 0, axis);
+      return to - from;
+    });
+    const span = Math.max(...firsts, axis === "time" ? 0.001 : 1) * CLOSE_ROUNDS;
+    const page = position > 0 ? Math.ceil(position / span) - 1 : 0;
+    return [page * span, (page + 1) * span];
+  }
+
+  function drawRace(view, run, state) {
+    const { position, axis, isClose, lead, shown, width, inks, theme, placeAt } = state;
+    const [from, to] = spanOf(run, axis, position, isClose);
+    run.lanes.forEach((lane, i) => {
+      const row = view.rows[i];
+      const place = placeAt(lane);
+      const tokens = tokensShown(place);
+      say(row.count, word("stage.tokens", { n: tokens }));
+      put(row.lead, "aria-pressed", lane === lead);
+      if (row.check.checked !== shown.has(lane)) row.check.checked = shown.has(lane);
+      const rank = run.finish.findIndex((one) => one.lane === lane.info.lane);
+      const isOver = rank >= 0 && place && place.index === lane.rounds.length - 1 && place.phase === "done";
+      say(row.place, isOver ? word("stage.place", { n: rank + 1 }) : "");
+    });
+    const height = run.lanes.length * ROW;
+    const scale = width / (to - from || 1);
+    const head = Math.round(clamp((position - from) * scale, 0, width));
+    const key = [run.id, run.version, axis, from, to, width, head, theme, lead && lead.info.lane].join();
+    if (view.key === key || width < 40) return;
+    view.key = key;
+    const frame = { from, to, scale, width, axis, inks, position, lead };
+    view.frame = frame;
+    const pen = clearCanvas(view.canvas, width, height);
+    run.lanes.forEach((lane, i) => drawRow(pen, lane, i * ROW + (ROW - BAR) / 2, frame));
+    drawPlainLine(pen, run, height, frame);
+    pen.fillStyle = inks.text;
+    pen.fillRect(head - 0.75, 0, 1.5, height);
+    const words = axis === "time" ? [milliseconds(from), milliseconds(to)] : [from.toFixed(0), to.toFixed(0)];
+    say(view.axis, word("stage.axis_words." + axis, { from: words[0], to: words[1] }));
+  }
+
+  // Rounds that would be thinner than a pixel are drawn as the first of their pixel.
+  function drawRow(pen, lane, y, frame) {
+    const { from, to, scale, width, axis, inks, position } = frame;
+    pen.fillStyle = inks.rule;
+    pen.fillRect(0, y + BAR / 2 - 0.5, width, 1);
+    const count = lane.rounds.length;
+    const first = firstWhere(count, (i) => stretch(lane, i, axis)[1] > from);
+    let done = -1;
+    for (let i = first; i < count; i += 1) {
+      const [start, end] = stretch(lane, i, axis);
+      if (start >= to) break;
+      const [x, right] = [(start - from) * scale, (end - from) * scale];
+      if (right - done < 0.7) continue;
+      done = right;
+      pen.globalAlpha = end <= position + 1e-9 ? 1 : 0.25;
+      drawRound(pen, lane.rounds[i], x, Math.max(right, x + 0.7), y, frame, end <= position + 1e-9);
+    }
+    pen.globalAlpha = 1;
+  }
+
+  function drawRound(pen, round, x, right, y, frame, isPast) {
+    const { inks } = frame;
+    const [start, , , end] = round.at;
+    const wide = right - x - (right - x > 4 ? 1 : 0);
+    const at = round.at.map((t) => x + (end > start ? (t - start) / (end - start) : 1) * wide);
+    PARTS.forEach((part, k) => {
+      pen.fillStyle = inks["part-" + part];
+      pen.fillRect(at[k], y, Math.max(at[k + 1] - at[k], 0), BAR);
+    });
+    if (!isPast || at[2] - at[1] < 18) return;
+    pen.fillStyle = inks["on-part"];
+    pen.font = "600 12px " + inks.font;
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    pen.fillText("+" + round.new.text.length, (at[1] + at[2]) / 2, y + BAR / 2 + 1);
+  }
+
+  // Where the plain lane ended: who ends left of it beat it.
+  function drawPlainLine(pen, run, height, frame) {
+    const { from, to, scale, axis, inks } = frame;
+    const plain = run.lanes.find((lane) => lane.info.is_plain);
+    if (!plain || !plain.end || axis === "tokens" || !plain.rounds.length) return;
+    const end = stretch(plain, plain.rounds.length - 1, axis)[1];
+    if (end <= from || end > to) return;
+    const x = Math.min((end - from) * scale, frame.width - 1);
+    pen.strokeStyle = inks.text;
+    pen.setLineDash([4, 3]);
+    pen.beginPath();
+    pen.moveTo(x, 0);
+    pen.lineTo(x, height);
+    pen.stroke();
+    pen.setLineDash([]);
+    pen.fillStyle = inks.text;
+    pen.font = "600 11px " + inks.font;
+    pen.textAlign = "right";
+    pen.textBaseline = "top";
+    pen.fillText("1x", x - 3, 0);
+  }
+
+  function positionUnder(view, event) {
+    if (!view.frame) return null;
+    const box = view.canvas.getBoundingClientRect();
+    return view.frame.from + (event.clientX - box.left) / view.frame.scale;
+  }
+
+  // ---- The scrub bar's ticks ---------------------------------------------------------------
+
+  function makeScrub() {
+    const canvas = el("canvas", "sv-ticks");
+    canvas.setAttribute("aria-hidden", "true");
+    const input = el("input", "sv-scrub");
+    Object.assign(input, { type: "range", min: 0, max: 10000, step: 1, value: 0 });
+    input.setAttribute("aria-label", word("stage.scrub"));
+    return { root: el("div", "sv-scrubbox", canvas, input), canvas, input, key: "" };
+  }
+
+  // One tick a round of the explained lane: full bar all kept, half bar some, cross none, dot plain.
+  function drawTicks(view, run, lane, axis, width, inks, theme, filter) {
+    const end = axisEnd(run, axis);
+    const key = [run.id, lane.info.lane, lane.rounds.length, axis, end, width, theme, filter].join();
+    if (view.key === key || width < 40) return;
+    view.key = key;
+    const pen = clearCanvas(view.canvas, width, TICKS);
+    const scale = (width - 2 * INSET) / (end || 1);
+    const room = Math.max(1, scale * ((end || 1) / Math.max(lane.rounds.length, 1)));
+    lane.rounds.forEach((round, i) => {
+      const x = INSET + stretch(lane, i, axis)[1] * scale;
+      pen.globalAlpha = filter === null || round.num_accepted === filter ? 1 : 0.15;
+      drawTick(pen, round.outcome, x, Math.min(room * 0.6, 5), inks);
+    });
+    pen.globalAlpha = 1;
+  }
+
+  function drawTick(pen, outcome, x, wide, inks) {
+    const left = x - wide / 2;
+    pen.fillStyle = { all: inks.accepted, some: inks.accepted, none: inks.rejected, plain: inks.quiet }[outcome];
+    if (outcome === "all") pen.fillRect(left, 2, wide, TICKS - 4);
+    if (outcome === "some") {
+      pen.fillRect(left, TICKS / 2, wide, TICKS / 2 - 2);
+      pen.fillStyle = inks.rejected;
+      pen.fillRect(left, 6, wide, 2);
+    }
+    if (outcome === "plain") pen.fillRect(left, TICKS - 6, wide, Math.max(2, Math.min(wide, 3)));
+    if (outcome !== "none") return;
+    if (wide < 3) pen.fillRect(left, 4, wide, 3);
+    else {
+      pen.strokeStyle = inks.rejected;
+      pen.lineWidth = 1.5;
+      pen.beginPath();
+      pen.moveTo(x - 2.5, 3);
+      pen.lineTo(x + 2.5, 8);
+      pen.moveTo(x + 2.5, 3);
+      pen.lineTo(x - 2.5, 8);
+      pen.stroke();
+    }
+  }
+
+  return { makeRace, makeRow, drawRace, positionUnder, makeScrub, drawTicks, show, draftingLanes, AXIS };
+})();

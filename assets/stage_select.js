@@ -1,0 +1,124 @@
+// One selection for tree, window, mask, text and card: a hover or the focus previews, a pin stays.
+// A selection names a lane, a round and a row of it; what it lights is for others to draw.
+
+const SpecVizSelect = (function () {
+  const { clamp } = SpecVizRun;
+  const { placeOf, isTold } = SpecVizTime;
+  const { tokenAt, originWords } = SpecVizText;
+  const { cellAt } = SpecVizMask;
+
+  function newSelection() {
+    return { hover: null, pin: null };
+  }
+
+  function chosenOf(selection) {
+    return selection.hover || selection.pin;
+  }
+
+  // With nothing chosen the card tells the decision that ended the round's walk.
+  function deciding(place) {
+    if (!place || !isTold(place)) return null;
+    const { round, index } = place;
+    const { tree } = round;
+    const end = Math.max(0, tree.status.lastIndexOf("accepted"));
+    const refused = tree.status.findIndex((status, row) => status === "rejected" && tree.parent[row] === end);
+    if (refused > 0) return { index, row: refused };
+    return { index, row: round.next ? -1 : end };
+  }
+
+  // `choose(kind, lane, chosen)`: kind "hover" or "pin"; chosen {index, row, column} or null.
+  function listenLane(view, lane, timeOf, choose, goTo) {
+    const here = (row) => {
+      const place = placeOf(lane, timeOf(lane));
+      return row === null || !place ? null : { index: place.index, row };
+    };
+    const rowOf = (event) => {
+      const node = event.target.closest("[data-row]");
+      return node ? Number(node.getAttribute("data-row")) : null;
+    };
+    for (const root of [view.tree.root, view.source.root]) {
+      root.addEventListener("pointermove", (event) => choose("hover", lane, here(rowOf(event))));
+      root.addEventListener("pointerleave", () => choose("hover", lane, null));
+      root.addEventListener("click", (event) => {
+        if (view.tree.isDragged) view.tree.isDragged = false;
+        else choose("pin", lane, here(rowOf(event)));
+      });
+    }
+    view.tree.root.addEventListener("blur", () => {
+      view.tree.isWalked = false;
+      choose("hover", lane, null);
+    });
+    view.tree.root.addEventListener("keydown", (event) => walkTree(event, view, lane, here, choose));
+    listenText(view, lane, choose, goTo);
+  }
+
+  function listenText(view, lane, choose, goTo) {
+    const { root } = view.strip;
+    root.addEventListener("pointerover", (event) => {
+      const token = tokenAt(view.strip, lane, event);
+      choose("hover", lane, token ? { index: token.index, row: token.row } : null);
+      const node = event.target.closest("[data-token]");
+      if (token && !node.title) node.title = originWords(token, lane.rounds[token.index].round);
+    });
+    root.addEventListener("pointerleave", () => choose("hover", lane, null));
+    root.addEventListener("click", (event) => {
+      const token = tokenAt(view.strip, lane, event);
+      if (!token) return;
+      goTo(lane, token.index);
+      choose("pin", lane, { index: token.index, row: token.row });
+    });
+    root.addEventListener("keydown", (event) => walkText(event, view, lane, choose, goTo));
+  }
+
+  function listenMask(view, laneOf, timeOf, choose) {
+    const at = (event) => {
+      const lane = laneOf();
+      const place = lane ? placeOf(lane, timeOf(lane)) : null;
+      const cell = place ? cellAt(view, event) : null;
+      return cell ? { index: place.index, ...cell } : null;
+    };
+    view.canvas.addEventListener("pointermove", (event) => choose("hover", laneOf(), at(event)));
+    view.canvas.addEventListener("pointerleave", () => choose("hover", laneOf(), null));
+    view.canvas.addEventListener("click", (event) => choose("pin", laneOf(), at(event)));
+  }
+
+  // Arrow keys go through the rows of the round, the target's own token last.
+  function walkTree(event, view, lane, here, choose) {
+    const steps = { ArrowUp: -1, ArrowDown: 1 };
+    const place = here(0) && view.tree.rows ? here(0) : null;
+    if (!place) return;
+    const round = lane.rounds[place.index];
+    const rows = view.tree.rows + view.tree.ghosts.length;
+    const order = Array.from({ length: rows }, (_, row) => row)
+      .filter((row) => row >= view.tree.rows || round.tree.status[row] !== "lookahead");
+    if (round.next) order.push(-1);
+    const now = view.tree.walked && view.tree.walked.index === place.index ? view.tree.walked.at : -1;
+    if (event.key in steps) {
+      const next = clamp(now + steps[event.key], 0, order.length - 1);
+      view.tree.walked = { index: place.index, at: next };
+      view.tree.isWalked = true;
+      choose("hover", lane, here(order[next]));
+    } else if (event.key === "Enter" && now >= 0) choose("pin", lane, here(order[now]));
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  function walkText(event, view, lane, choose, goTo) {
+    const steps = { ArrowUp: -1, ArrowDown: 1 };
+    if (!(event.key in steps) && event.key !== "Enter") return;
+    const list = view.strip.hasLost ? lane.entries : lane.tokens;
+    const last = view.strip.tokens.length - 1;
+    if (last < 0) return;
+    const now = view.strip.walked ?? last + 1;
+    const next = event.key === "Enter" ? clamp(now, 0, last) : clamp(now + steps[event.key], 0, last);
+    view.strip.walked = next;
+    const token = list[next];
+    if (event.key === "Enter") goTo(lane, token.index);
+    choose(event.key === "Enter" ? "pin" : "hover", lane, { index: token.index, row: token.row });
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  return { newSelection, chosenOf, deciding, listenLane, listenMask };
+})();

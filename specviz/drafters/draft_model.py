@@ -3,11 +3,13 @@ al. 2023, arXiv:2302.01318).
 
 Its distribution q goes through the same sampling settings as the target's p, along the row's own
 path, and travels with the proposal: what is verified is what was drawn from. Its vocabulary may
-be padded differently from the target's; only ids both know are ever drafted.
+be padded differently from the target's, or be a part of it; only ids both know are ever drafted.
+Training a draft for a target is `draft_net`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,11 +19,15 @@ from torch import Tensor
 from specviz.config import Exactness
 from specviz.drafters.base import CopySpec, DraftContext, Outcome, Proposal, TargetKit
 from specviz.drafters.knobs import knob
+from specviz.drafters.parts import known_ids
 from specviz.lm.base import FeatureTap, KVCache, LanguageModel
+from specviz.lm.checkpoints import DrafterCheckpoint
 from specviz.lm.device import Stopwatch
+from specviz.lm.draft_lm import load_draft_lm, num_layers_of, num_own_parameters
+from specviz.lm.sampling import Sampler
 from specviz.tree import DraftTree
 
-DRAFTS = ("auto", "own checkpoint", "4-bit copy", "truncated copy")
+DRAFTS = ("auto", "own checkpoint", "trained", "4-bit copy", "truncated copy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,9 @@ class DraftModelConfig:
     num_draft_tokens: int = knob(3, 1, 16, help="K: tokens drafted one after another in a round")
     draft: str = knob(
         "auto",
-        help="What drafts: the owner's own draft checkpoint, a 4-bit copy of the target, or its "
-        "first layers alone. Auto takes the first of these that exists here",
+        help="What drafts: the owner's own draft checkpoint, a small model trained to imitate the "
+        "target, a 4-bit copy of it, or its first layers alone. Auto takes the first of these that "
+        "exists here",
         choices=DRAFTS,
     )
     num_layers: int = knob(8, 1, 64, help="Layers of a truncated copy")
@@ -48,8 +55,8 @@ class DraftModel:
     taps: tuple[FeatureTap, ...] = ()
 
     def __init__(self, config: DraftModelConfig, kit: TargetKit) -> None:
-        self.kit = kit
-        self.lm, self.description = _choose_draft(config, kit)
+        chosen = _choose_draft(config, kit)
+        self.lm, self.ids, self.description = chosen.lm, chosen.ids, chosen.description
         self.length = DraftLength(config.num_draft_tokens, is_adaptive=config.is_adaptive)
         self.tokens: tuple[int, ...] = ()  # what the draft's cache is a cache of
         self.cache: KVCache | None = None
@@ -75,7 +82,7 @@ class DraftModel:
             unread = path[cache.length :]  # the root, and a token accepted beyond the last draft
             logits = self.lm.read(DraftTree.chain(unread[0], unread[1:]), cache).logits[-1]
             cache.keep(range(len(unread)))
-            probs = context.sampling.probs(self._shared(logits), path)
+            probs = self.ids.probs(logits, context.sampling, path)
             rows.append(probs)
             path.append(context.chance.token(probs, len(path)))
             seconds.append(watch.lap())
@@ -100,13 +107,6 @@ class DraftModel:
         self.cache.crop(known)
         return self.cache
 
-    def _shared(self, logits: Tensor) -> Tensor:
-        """(V,) over the target's ids: ids only one of the two knows are never drafted."""
-        size = min(len(logits), self.kit.vocab_size)
-        shared = torch.full((self.kit.vocab_size,), -torch.inf, dtype=logits.dtype)
-        shared[:size] = logits[:size].to("cpu")
-        return shared
-
 
 class DraftLength:
     """How many tokens to draft. State of one lane: an unlucky run teaches the next one nothing."""
@@ -121,16 +121,78 @@ class DraftLength:
             self.current = max(1, min(16, self.current + step))
 
 
-def _choose_draft(config: DraftModelConfig, kit: TargetKit) -> tuple[LanguageModel, str]:
+class DraftIds:
+    """Which of the target's ids a draft can name: row i of its logits stands for the i-th."""
+
+    def __init__(self, ids: Tensor, vocab_size: int) -> None:
+        """ids (Vd,) ascending."""
+        self.ids, self.vocab_size = ids, vocab_size
+        self.is_beginning = int(ids[-1]) == len(ids) - 1  # 0, 1, 2, ...: nothing is to be moved
+
+    def probs(self, logits: Tensor, sampling: Sampler, path: Sequence[int]) -> Tensor:
+        """(V,) float64 over the target's ids: what `sampling` makes of the draft's logits.
+
+        Computed among the draft's own ids. All others have no chance, so that is the same, and
+        cheaper by as much as they are more.
+        """
+        count = len(self.ids)
+        own = Sampler(sampling.params, min(count, sampling.num_known_tokens))
+        chances = own.probs(logits[:count], self._places(path))
+        probs = torch.zeros(self.vocab_size, dtype=torch.float64)
+        probs[slice(count) if self.is_beginning else self.ids] = chances
+        return probs
+
+    def _places(self, path: Sequence[int]) -> Iterator[int]:
+        """Of those tokens of `path` that the draft can name; looked up only if asked for."""
+        tokens = torch.tensor(path)
+        places = torch.searchsorted(self.ids, tokens).clamp_max(len(self.ids) - 1)
+        yield from places[self.ids[places] == tokens].tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    lm: LanguageModel
+    ids: DraftIds
+    description: str
+
+
+def _choose_draft(config: DraftModelConfig, kit: TargetKit) -> _Draft:
     own = kit.draft_lm() if config.draft in ("auto", "own checkpoint") else None
     if own is not None:
-        return own, f"a draft model of {own.num_parameters / 1e6:.0f}M parameters"
+        return _same_ids(own, kit, f"a draft model of {own.num_parameters / 1e6:.0f}M parameters")
     if config.draft == "own checkpoint":
         raise ValueError(
             "No draft checkpoint was given; start with --draft FOLDER, or choose another draft."
         )
+    if config.draft == "trained":
+        return _trained(kit.trained("draft_model"), kit)
+    if config.draft == "auto" and (checkpoint := _trained_if_any(kit)) is not None:
+        return _trained(checkpoint, kit)
     if config.draft == "truncated copy" or (config.draft == "auto" and not kit.has_quantised_copy):
         count = min(config.num_layers, kit.num_layers - 1)
         copy = kit.copy(CopySpec("truncated", count))
-        return copy, f"the target's first {count} of {kit.num_layers} layers, untrained as a draft"
-    return kit.copy(CopySpec("quantised")), "a 4-bit copy of the target itself"
+        words = f"the target's first {count} of {kit.num_layers} layers, untrained as a draft"
+        return _same_ids(copy, kit, words)
+    return _same_ids(kit.copy(CopySpec("quantised")), kit, "a 4-bit copy of the target itself")
+
+
+def _trained_if_any(kit: TargetKit) -> DrafterCheckpoint | None:
+    """Nobody asked for trained weights by name, so their absence is no fault."""
+    try:
+        return kit.trained("draft_model")
+    except ValueError:
+        return None
+
+
+def _trained(checkpoint: DrafterCheckpoint, kit: TargetKit) -> _Draft:
+    ids = known_ids(checkpoint, kit)
+    embedding = kit.embed(torch.arange(kit.vocab_size, device=kit.device))
+    lm = load_draft_lm(checkpoint, embedding, kit.head_rows(ids), context=kit.max_context)
+    size = num_own_parameters(checkpoint) / 1e6
+    words = f"a {num_layers_of(checkpoint)}-layer model of {size:.0f}M parameters, distilled from "
+    return _Draft(lm, DraftIds(ids.cpu(), kit.vocab_size), words + "the target")
+
+
+def _same_ids(lm: LanguageModel, kit: TargetKit, description: str) -> _Draft:
+    ids = torch.arange(min(lm.vocab_size, kit.vocab_size))
+    return _Draft(lm, DraftIds(ids, kit.vocab_size), description)

@@ -229,7 +229,7 @@ def kit(*, own: bool = False, quantised: bool = False) -> tuple[TargetKit, list[
     [
         ("auto", True, True, [], "a draft model of 1M parameters"),
         ("auto", False, True, [CopySpec("quantised")], "4-bit copy"),
-        ("auto", False, False, [CopySpec("truncated", 2)], "first 2 of 4 layers"),
+        ("auto", False, False, [CopySpec("truncated", 2)], "first 2 of 8 layers"),
         ("own checkpoint", True, False, [], "a draft model"),
         ("4-bit copy", True, True, [CopySpec("quantised")], "4-bit copy"),
         ("truncated copy", True, True, [CopySpec("truncated", 2)], "untrained as a draft"),
@@ -247,7 +247,7 @@ def test_who_drafts(
 def test_a_truncated_copy_lacks_at_least_one_layer() -> None:
     parts, asked = kit()
     DraftModel(DraftModelConfig(draft="truncated copy", num_layers=64), parts)
-    assert asked == [CopySpec("truncated", 3)]
+    assert asked == [CopySpec("truncated", 7)]
 
 
 def test_a_draft_that_was_never_given_is_refused() -> None:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM
 
 from specviz.drafters.layers import Norm, Past, TrainLayer, shifted
 from specviz.drafters.training import (
@@ -31,32 +29,9 @@ from specviz.drafters.training import (
     vocab_tensors,
 )
 from specviz.lm.base import FeatureTap
+from specviz.lm.tunable import tunable_decoder
 
 STEP_DECAY = 0.8  # weight of a step's loss against the step before it
-TUNED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-
-
-class LoraLinear(nn.Module):
-    """y = x W^T + b + scale (x A^T) B^T; W and b are the target's and stay as they are."""
-
-    weight: Tensor
-    bias: Tensor | None
-
-    def __init__(
-        self, base: nn.Linear, rank: int, scale: float, *, random: torch.Generator
-    ) -> None:
-        super().__init__()
-        num_out, num_in = base.weight.shape
-        self.register_buffer("weight", base.weight.detach(), persistent=False)
-        self.register_buffer("bias", None if base.bias is None else base.bias.detach(), False)
-        spread = torch.randn(rank, num_in, generator=random) * num_in**-0.5
-        self.lora_A = nn.Parameter(spread)
-        self.lora_B = nn.Parameter(torch.zeros(num_out, rank))  # so training starts at the target
-        self.scale = scale
-
-    def forward(self, x: Tensor) -> Tensor:
-        low = F.linear(x, self.lora_A.to(x.dtype)) * self.scale
-        return F.linear(x, self.weight, self.bias) + F.linear(low, self.lora_B.to(x.dtype))
 
 
 class MtpModule(TrainLayer):
@@ -101,7 +76,7 @@ class MtpNet(nn.Module):
         self.alpha = 2.0 * rank
         self.config = frozen.config
         random = torch.Generator().manual_seed(0)
-        self.backbone = tuned_backbone(frozen.folder, rank, self.alpha / rank, random)
+        self.backbone = tunable_decoder(frozen.folder, rank, self.alpha / rank, random)
         self.module = MtpModule(frozen.config)
         self.vocab = DraftVocab(frozen)
         self.register_buffer("embedding", frozen.embedding, persistent=False)
@@ -201,28 +176,6 @@ class MtpNet(nn.Module):
     def _prefix(self) -> str:
         """A published MTP module is the layer behind the target's last."""
         return f"model.layers.{self.config.num_hidden_layers}."
-
-
-def tuned_backbone(folder: Path, rank: int, scale: float, random: torch.Generator) -> nn.Module:
-    """The target without its head, bf16 and frozen, a low-rank update beside every linear layer.
-
-    What is frozen is held in buffers, so that its parameters and its saved state are the update.
-    """
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
-    decoder: Any = model.get_decoder()
-    for layer in decoder.layers:
-        for part in (layer.self_attn, layer.mlp):
-            for name in TUNED:
-                if hasattr(part, name):
-                    tuned = LoraLinear(getattr(part, name), rank, scale, random=random)
-                    setattr(part, name, tuned)
-    for module in decoder.modules():
-        if not isinstance(module, LoraLinear):
-            for name, parameter in list(module.named_parameters(recurse=False)):
-                delattr(module, name)
-                module.register_buffer(name, parameter.detach(), persistent=False)
-    backbone: nn.Module = decoder.eval()
-    return backbone
 
 
 def kl_divergence(logits: Tensor, probs: Tensor) -> Tensor:

@@ -63,9 +63,29 @@ def mtp(lm: LanguageModel, *, seed: int = 3) -> DrafterCheckpoint:
     return found
 
 
+def medusa(lm: LanguageModel, *, seed: int = 4) -> DrafterCheckpoint:
+    """Three heads that share the target's head, and no measured hit rates."""
+    size, tensors = lm.hidden_size, dict[str, Tensor]()
+    for i in range(3):
+        tensors[f"{i}.0.linear.weight"] = wide((size, size), seed + i)
+        tensors[f"{i}.0.linear.bias"] = wide((size,), seed + 3 + i)
+    return checkpoint(lm, tensors)
+
+
+def draft_model(lm: LanguageModel, *, seed: int = 5) -> DrafterCheckpoint:
+    """One layer with transformers' names, between the target's embedding and head."""
+    size, prefix = lm.hidden_size, "model.layers.0."
+    tensors = random_layer(prefix, size, 24, inputs=size, kv=size // 2, scale=WIDE, seed=seed)
+    for i, name in enumerate((f"{prefix}input_layernorm", "model.norm")):
+        tensors[f"{name}.weight"] = 1.0 + wide((size,), seed + i)
+    return checkpoint(lm, tensors)
+
+
 MAKERS: dict[str, Callable[[LanguageModel], DrafterCheckpoint]] = {
+    "draft_model": draft_model,
     "eagle": eagle,
     "eagle3": eagle3,
+    "medusa": medusa,
     "mtp": mtp,
 }
 

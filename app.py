@@ -11,9 +11,10 @@ from pathlib import Path
 
 from specviz.session import LiveSession, ReplaySession
 from specviz.trace_io import read_trace
-from specviz.ui.build import ASSETS, build_ui, launch
+from specviz.ui.build import build_ui, launch
 from specviz.ui.playback import Recordings
 from specviz.ui.warm_up import WarmUp
+from specviz.words import ASSETS
 
 
 def main() -> None:

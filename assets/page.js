@@ -1,14 +1,51 @@
-// The page around the stage: which run the stage listens to, and which button shows. It knows
-// nothing of what is painted. Called once by Gradio's component, with what Gradio gives it and
-// `words`: sentences and names from the server.
+// The page around the stage: which run the stage listens to, which button shows, and what can be
+// done with a run. It knows nothing of what is painted. Called once by Gradio's component, with
+// what Gradio gives it and `settings` from the server. Contract with the stage: mount, receive,
+// pending, interrupted; and, where the stage has them, place, go, picture and ghost.
 
-function startPage({ element, props, server, watch }, words) {
-  const readiness = element.querySelector(".specviz-readiness");
-  const chooser = element.querySelector(".specviz-recorded");
+function startPage({ element, props, server, watch, adopt }, settings) {
+  const code = settings.stageCode + "\nreturn { SpecVizWords, SpecVizStage };";
+  const { SpecVizWords: words, SpecVizStage } = new Function(code)();
+  const { word, tell } = words;
+  const query = new URLSearchParams(location.search);
+  const isEmbedded = query.get("embed") === "1";
+  const link = linkState();
+  words.choose(firstLanguage());
+  document.body.classList.toggle("specviz-embed", isEmbedded);
+
   const stage = SpecVizStage.mount(element.querySelector(".specviz-stage"));
+  const runs = makeRuns(sessionStorage, 5);
   let run = null; // the live run that is listened to; null when there is none
-  let opening = null; // the recorded run that was asked for last
+  let shown = null; // what the stage shows: { kind: "live" | "recorded" | "file", id, name, items }
+  let opening = null; // the run that was asked for last
   let silence = 0; // the timer that counts the server as lost
+  let wanted = link ? link.place : null; // where to go when the run of a link has come
+  let model = null; // how far the model is
+
+  const bar = makeBar(element.querySelector(".specviz-bar"), {
+    words, settings, open, reopen, importFile, copyLink, save, ghost,
+    hasPicture: () => Boolean(drawing()),
+  });
+  const form = makeForm({ words, settings, onLanguage: chooseLanguage,
+    adopt: (recipe) => adopt({ recipe, language: words.language() }) });
+
+  // -- languages
+
+  function firstLanguage() {
+    const asked = [query.get("lang"), localStorage.getItem("specviz.language"), navigator.language];
+    const short = asked.map((one) => String(one || "").slice(0, 2));
+    return short.find((one) => words.languages().includes(one)) || "en";
+  }
+
+  function chooseLanguage(language) {
+    localStorage.setItem("specviz.language", language);
+    words.choose(language);
+    document.documentElement.lang = language;
+    if (settings.hasForm) adopt({ language });
+    paintModel();
+  }
+
+  // -- the live run
 
   function newRun() {
     const bytes = crypto.getRandomValues(new Uint8Array(12));
@@ -20,7 +57,7 @@ function startPage({ element, props, server, watch }, words) {
     run = id;
     clearTimeout(silence);
     document.body.classList.toggle("specviz-running", id !== null);
-    for (const button of chooser.querySelectorAll("button")) button.disabled = id !== null;
+    paintBar();
     if (id === null && hadFocus)
       document.querySelector("#specviz-run").focus({ preventScroll: true });
   }
@@ -38,12 +75,14 @@ function startPage({ element, props, server, watch }, words) {
 
   function giveUp(message) {
     if (run === null) return;
+    const kept = runs.find(run);
+    if (kept) kept.isEnded = true;
     listenTo(null);
     stage.interrupted(message);
   }
 
   function lose() {
-    giveUp(words.lost);
+    giveUp(["page.lost", { seconds: settings.silenceSeconds }]);
     document.querySelector("#specviz-stop").click(); // should the server be there after all
   }
 
@@ -52,60 +91,228 @@ function startPage({ element, props, server, watch }, words) {
     const envelope = JSON.parse(text);
     if (envelope.run !== run) return; // the tail of a run that was stopped
     clearTimeout(silence);
-    silence = setTimeout(lose, words.silenceSeconds * 1000);
+    silence = setTimeout(lose, settings.silenceSeconds * 1000);
+    runs.add(run, text, envelope.last);
+    if (envelope.items.some((item) => item.kind === "start"))
+      show({ kind: "live", id: run, items: [] });
+    if (shown && shown.id === run) shown.items.push(...envelope.items);
     stage.receive(text);
-    if (envelope.last) listenTo(null);
+    if (!envelope.last) return;
+    listenTo(null);
+    goThere();
+  }
+
+  // -- what is shown
+
+  function show(what) {
+    shown = what;
+    const { kind, id, name } = what;
+    sessionStorage.setItem("specviz.shown", JSON.stringify({ kind, id, name }));
+    stage.ghost?.(null);
+    paintBar();
+    keepAddress();
+  }
+
+  function showEnvelope(envelope, what) {
+    if (envelope.items.some((item) => item.kind === "start")) show({ ...what, items: envelope.items });
+    stage.receive(JSON.stringify(envelope));
+    goThere();
+  }
+
+  function goThere() {
+    if (wanted) stage.go?.(wanted);
+    wanted = null;
   }
 
   async function open(name) {
-    for (const button of chooser.querySelectorAll("button"))
-      button.setAttribute("aria-pressed", button.dataset.name === name);
-    const wanted = (opening = newRun());
-    const text = await server.load_recorded({ name, run: wanted });
-    if (run === null && opening === wanted && text) stage.receive(text);
+    const asked = (opening = newRun());
+    const text = await server.load_recorded({ name, run: asked });
+    if (run === null && opening === asked && text)
+      showEnvelope(JSON.parse(text), { kind: "recorded", id: asked, name });
   }
 
-  function offerRecorded() {
-    const label = document.createElement("span");
-    label.textContent = words.recordedLabel;
-    chooser.append(label);
-    for (const name of words.recorded) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.dataset.name = name;
-      button.textContent = name.replaceAll("_", " ");
-      button.addEventListener("click", () => open(name));
-      chooser.append(button);
+  // A run of this visit, again. It gets a new name, as the stage hears each name once.
+  function reopen(id) {
+    const kept = runs.find(id);
+    if (!kept || run !== null) return false;
+    const asked = (opening = newRun());
+    const time = kept.begun.slice(11, 16);
+    const envelope = { v: 1, run: asked, seq: 0, source: "recorded", last: true,
+      label: ["page.kept_run", { time }], items: runs.items(kept) };
+    if (!envelope.items.some((item) => item.kind === "start")) return false;
+    showEnvelope(envelope, { kind: "live", id });
+    if (!envelope.items.some((item) => item.kind === "end")) bar.say(["page.broken_off", {}]);
+    return true;
+  }
+
+  function ghost(id) {
+    const kept = id === null ? null : runs.find(id);
+    stage.ghost?.(kept ? runs.items(kept) : null);
+  }
+
+  async function importFile(file) {
+    if (run !== null) return;
+    const megabytes = Math.round(settings.maxImport / 1e6);
+    bar.say(["page.reading", { name: file.name }]);
+    const asked = (opening = newRun());
+    try {
+      const text = await readTraceFile(file, settings.maxImport);
+      if (text === null)
+        return bar.say(["page.import_too_big", { name: file.name, megabytes }], true);
+      const answer = await server.import_trace({ text, name: file.name, run: asked });
+      if (run !== null || opening !== asked) return undefined;
+      if (!answer) return bar.say(["page.server_gone", {}], true);
+      const envelope = JSON.parse(answer);
+      const refusal = envelope.items.find((item) => item.kind === "failure");
+      if (refusal) return bar.say(refusal.message, true);
+      bar.say("");
+      return showEnvelope(envelope, { kind: "file", id: asked, name: file.name });
+    } catch {
+      return bar.say(["page.import_unreadable", { name: file.name }], true);
     }
-    open(words.recorded[0]);
+  }
+
+  // -- links
+
+  function sharedState() {
+    if (!shown || shown.kind === "file") return null;
+    const state = { v: 1, lang: words.language() };
+    const kept = shown.kind === "live" ? runs.find(shown.id) : null;
+    if (shown.kind === "recorded") state.recorded = shown.name;
+    else if (kept) state.recipe = kept.recipe;
+    const place = stage.place?.();
+    if (place) state.place = place;
+    return state;
+  }
+
+  function keepAddress() {
+    const state = sharedState();
+    if (!state) return;
+    const address = linkTo(state, location.search.slice(1));
+    if (address.length <= LONGEST_LINK) history.replaceState(history.state, "", address);
+  }
+
+  async function copyLink(box) {
+    const state = sharedState();
+    if (!state) return bar.say(["page.no_link", {}], true);
+    const address = linkTo(state, "lang=" + words.language());
+    if (address.length > LONGEST_LINK) return bar.say(["page.link_too_long", {}], true);
+    const isCopied = await copyText(address, box);
+    return bar.say([isCopied ? "page.copied" : "page.copy_yourself", {}]);
+  }
+
+  function followLink() {
+    if (!link) return false;
+    if (typeof link.recorded === "string" && settings.recorded.includes(link.recorded)) {
+      open(link.recorded);
+      return true;
+    }
+    if (!settings.hasForm || !link.recipe || typeof link.recipe !== "object") return false;
+    adopt({ recipe: link.recipe, language: words.language() });
+    bar.say(["page.link_opened", {}]);
+    document.body.classList.add("specviz-invites");
+    return false; // a recording shows meanwhile
+  }
+
+  // After a reload the page shows what it showed before.
+  function restoreShown() {
+    const [entry] = performance.getEntriesByType("navigation");
+    if (!entry || entry.type !== "reload") return false;
+    let before = null;
+    try {
+      before = JSON.parse(sessionStorage.getItem("specviz.shown"));
+    } catch {
+      return false;
+    }
+    return Boolean(before) && before.kind === "live" && reopen(before.id);
+  }
+
+  // -- files
+
+  function drawing() {
+    return stage.picture?.() || element.querySelector(".specviz-stage svg [data-row]")?.closest("svg");
+  }
+
+  async function save(form) {
+    const base = "specviz-" + (shown?.name || "run").replace(/[^\w-]+/g, "_").slice(0, 60);
+    if (!shown) return undefined;
+    if (form === "trace") return saveTrace(base);
+    if (form === "csv") return saveFile(base + ".csv", roundsAsCsv(shown.items), "text/csv");
+    if (form === "html") {
+      const envelope = { v: 1, run: "file", seq: 0, source: "recorded", last: true,
+        label: ["page.replayed", { date: startOf(shown).created.slice(0, 10) }], items: shown.items };
+      const page = replayPage({ code: settings.stageCode, style: settings.stageStyle, envelope,
+        language: words.language(), title: "SpecViz: " + startOf(shown).prompt.slice(0, 60) });
+      return saveFile(base + ".html", page, "text/html");
+    }
+    const picture = drawing();
+    if (!picture) return bar.say(["page.no_picture", {}], true);
+    const alone = stage.picture ? picture : standaloneSvg(picture);
+    if (form === "svg") return saveFile(base + ".svg", svgText(alone), "image/svg+xml");
+    return saveFile(base + ".png", await svgAsPng(alone), "image/png");
+  }
+
+  function startOf(what) {
+    return what.items.find((item) => item.kind === "start");
+  }
+
+  async function saveTrace(base) {
+    if (shown.kind === "file") return bar.say(["page.trace_is_yours", {}], true);
+    const wish = shown.kind === "recorded" ? { name: shown.name } : { run: shown.id };
+    const answer = JSON.parse((await server.load_trace(wish)) || "null");
+    if (!answer) return bar.say(["page.server_gone", {}], true);
+    if (answer.refusal) return bar.say(answer.refusal, true);
+    return saveFile(base + ".jsonl", answer.text, "application/jsonl");
+  }
+
+  // -- the bar above the stage
+
+  function paintBar() {
+    bar.paint({ isBusy: run !== null, shown, runs: runs.list(), hasGhost: Boolean(stage.ghost) });
+  }
+
+  function paintModel() {
+    if (model) bar.model(model.state, tell(model.message), model.done, model.total);
   }
 
   async function watchModel() {
-    const state = JSON.parse((await server.model_state("")) || "null");
-    if (!state) return setTimeout(watchModel, 2000);
-    const share = state.total > 0 ? Math.min(1, state.done / state.total) : 0;
-    readiness.dataset.state = state.state;
-    readiness.style.setProperty("--share", share);
-    readiness.textContent = state.message;
-    if (state.state === "loading") setTimeout(watchModel, 1000);
+    model = JSON.parse((await server.model_state("")) || "null");
+    if (!model) return setTimeout(watchModel, 2000);
+    paintModel();
+    if (model.state === "loading") setTimeout(watchModel, 1000);
+    return undefined;
   }
 
   globalThis.specviz = {
     // Names a run before the server knows of it, so that nothing of an older one is shown.
-    begin() {
+    begin(values) {
+      const recipe = form.recipeOf(values);
+      document.body.classList.remove("specviz-invites");
+      bar.say("");
       listenTo(newRun());
+      runs.begin(run, recipe);
       holdStop();
-      stage.pending(words.sending);
-      return run;
+      stage.pending(["page.sending", {}]);
+      paintBar();
+      return [...values.slice(0, -1), run];
     },
     submit() {
       if (run === null) document.querySelector("#specviz-run").click();
     },
-    stop: () => giveUp(words.stopped),
-    refused: () => giveUp(words.refused),
+    stop: () => giveUp(["page.stopped", {}]),
+    refused: () => giveUp(["page.refused", {}]),
+    chosen: form.chosen,
   };
 
+  document.documentElement.lang = words.language();
+  if (settings.hasForm && words.language() !== "en") adopt({ language: words.language() });
   watch("value", () => receive(props.value));
-  if (words.recorded.length) offerRecorded();
-  if (words.hasModel) watchModel();
+  element.addEventListener("specviz:place", keepAddress);
+  words.listen(paintBar);
+  paintBar();
+  if (!followLink() && !restoreShown() && settings.recorded.length) {
+    const named = query.get("run");
+    open(settings.recorded.includes(named) ? named : settings.recorded[0]);
+  }
+  if (settings.hasModel) watchModel();
 }

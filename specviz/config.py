@@ -131,6 +131,7 @@ class TargetSpec:
     licence: str
     source: str  # where its weights come from, for people
     path: str = ""  # a folder with a transformers checkpoint; empty: fetched by name
+    has_chat_template: bool = True  # a base model has none: its prompts are raw text
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,10 @@ class Catalog:
 
     targets: tuple[TargetSpec, ...]
     drafters: tuple[DrafterInfo, ...]
+    untrained: frozenset[tuple[str, str]] = frozenset()  # (target, drafter) without weights here
+
+    def can_run(self, target: str, drafter: str) -> bool:
+        return (target, drafter) not in self.untrained
 
 
 def checked(request: Request, catalog: Catalog) -> Request:
@@ -149,6 +154,13 @@ def checked(request: Request, catalog: Catalog) -> Request:
     _choose("target", request.target, tuple(t.name for t in catalog.targets))
     infos = {info.name: info for info in catalog.drafters}
     lanes = tuple(_checked_lane(lane, infos) for lane in request.lanes)
+    for lane in lanes:
+        if not catalog.can_run(request.target, lane.drafter):
+            raise ValueError(
+                f"There are no trained {lane.drafter} weights for {request.target}: train them with "
+                f"`python -m specviz train`, start with --drafters FOLDER if you have them, or "
+                "choose another drafter."
+            )
     return replace(request, lanes=lanes)
 
 

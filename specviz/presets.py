@@ -6,6 +6,7 @@ is `specviz/lm/weights.py`.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,4 +153,16 @@ def local_target(path: str) -> TargetSpec:
         licence="as its owner says",
         source=f"local folder {folder.name}",
         path=str(folder),
+        has_chat_template=_has_chat_template(folder),
     )
+
+
+def _has_chat_template(folder: Path) -> bool:
+    """Whether the checkpoint's tokenizer brings one, in any of the files where it may stand."""
+    if any((folder / name).is_file() for name in ("chat_template.jinja", "chat_template.json")):
+        return True
+    try:
+        settings = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return True  # not known here: what cannot be read is refused with its reason at load
+    return not isinstance(settings, dict) or bool(settings.get("chat_template"))

@@ -6,54 +6,49 @@ and is never part of a template, because Gradio evaluates templates as code.
 
 from __future__ import annotations
 
-import html
-import json
-import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from specviz.config import Catalog, DrafterInfo
+from specviz.config import Catalog
 from specviz.session import Session
-from specviz.ui import controls, copy, playback
+from specviz.ui import api, controls
+from specviz.ui.kept import KeptTraces
+from specviz.ui.page import page_settings, stage_html
 from specviz.ui.playback import Recordings
+from specviz.ui.reading import has_chat_template, read_request
+from specviz.ui.speaker import Speaker
 from specviz.ui.warm_up import WarmUp
-from specviz.views.stage import SCRIPTS
-from specviz.views.summary import PLAIN_DRAFTER
+from specviz.words import ASSETS, LANGUAGES, Language, word
 
-ASSETS = Path(__file__).parents[2] / "assets"
 # Visitors wait in the session's own line, which tells each one the place. These two bound only
 # how many are let into it at once, and how many more may stand outside.
 MAX_VISITORS = 64
 MAX_OUTSIDE = 64
 SYSTEM_FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 MONO_FONTS = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace")
-PLAIN_LANE_NOTE = (
-    "(lanes) => { document.body.classList.toggle('specviz-no-plain', "
-    f"!lanes.includes('{PLAIN_DRAFTER}')) }}"
-)
-BEGIN = "(...values) => [...values.slice(0, -1), specviz.begin()]"
+BEGIN = "(...values) => specviz.begin(values)"
 
 
 def build_ui(
     session: Session, recorded: Recordings | None = None, warm_up: WarmUp | None = None
 ) -> Any:
     """The page as gr.Blocks. Without targets in the catalogue it is a player of `recorded`."""
-    recorded, catalog = recorded or Recordings(()), session.catalog()
-    with gr.Blocks(title=copy.TITLE, fill_width=True) as page:
-        gr.Markdown(f"# {copy.TITLE}\n{copy.PURPOSE}", elem_id="specviz-head")
+    recorded, catalog, speaker = recorded or Recordings(()), session.catalog(), Speaker()
+    kept, form, buttons = KeptTraces(), None, None
+    with gr.Blocks(title="SpecViz", fill_width=True) as page:
+        _painted("head")
         if catalog.targets:
-            run, stop, form = _run_controls(catalog)
-        stage = stage_html(recorded, warm_up if catalog.targets else None)
-        if catalog.targets:
-            _connect(session, form, stage, (run, stop))
-            _add_api(session)
-        if catalog.drafters:
-            with gr.Accordion(copy.METHODS_LABEL, open=False):
-                gr.Markdown("\n\n".join(map(_method_words, catalog.drafters)))
+            with gr.Column(elem_id="specviz-form"):
+                form, buttons = _run_controls(catalog, speaker)
+        settings = page_settings(catalog, form, recorded, warm_up if catalog.targets else None)
+        stage = stage_html(settings, recorded, warm_up, kept)
+        if form is not None and buttons is not None:
+            _connect(session, form, stage, buttons, kept)
+            _connect_choices(catalog, form, speaker, stage)
+            api.add_api(session, MAX_VISITORS)
     return page.queue(max_size=MAX_OUTSIDE, api_open=False)
 
 
@@ -67,6 +62,7 @@ def launch(page: Any, host: str | None = None, port: int | None = None, **more: 
         footer_links=[],
         run_history=False,  # it would keep every visitor's prompts in the browser
         ssr_mode=False,
+        mcp_server=api.has_mcp(),
         **more,
     )
 
@@ -92,81 +88,72 @@ def _theme() -> Any:
     )
 
 
-def stage_html(recorded: Recordings, warm_up: WarmUp | None) -> Any:
-    """The stage. A factory, not a subclass: Gradio writes a file beside subclasses it meets."""
+def _run_controls(catalog: Catalog, speaker: Speaker) -> tuple[controls.Controls, tuple[Any, Any]]:
+    """The form, and its buttons Run and Stop."""
+    make = speaker.make
+    with gr.Row(elem_id="specviz-ask", equal_height=True):
+        prompt = controls.prompt_box(speaker)
+        run = make(
+            gr.Button,
+            _value("page.run"),
+            variant="primary",
+            elem_id="specviz-run",
+            scale=1,
+            min_width=110,
+        )
+        stop = make(
+            gr.Button,
+            _value("page.stop"),
+            variant="stop",
+            elem_id="specviz-stop",
+            scale=1,
+            min_width=110,
+        )
+    _painted("offers")
+    model = controls.model_controls(catalog, speaker)
+    _painted("notes")
+    with make(gr.Accordion, _label("page.settings"), open=False, elem_id="specviz-settings"):
+        is_chat = catalog.targets[0].has_chat_template
+        fields = controls.run_controls(speaker, is_chat)
+        with make(gr.Accordion, _label("page.more_settings"), open=False):
+            fields |= controls.more_controls(speaker)
+        with make(gr.Accordion, _label("page.knobs"), open=False):
+            knobs = controls.knob_controls(catalog.drafters, speaker)
+        with make(gr.Accordion, _label("page.methods"), open=False):
+            make(gr.Markdown, controls.method_words(catalog.drafters))
+    return controls.Controls({"prompt": prompt, **model, **fields}, knobs), (run, stop)
 
-    def load_recorded(wanted: object) -> str:
-        wanted = wanted if isinstance(wanted, dict) else {}
-        return recorded.envelope(str(wanted.get("name")), str(wanted.get("run"))[:64])
 
-    def model_state(_: object) -> str:
-        return json.dumps(warm_up.state() if warm_up else None)
-
-    words = {
-        "sending": copy.SENDING,
-        "stopped": copy.STOPPED,
-        "lost": copy.LOST.format(seconds=playback.SILENCE_SECONDS),
-        "silenceSeconds": playback.SILENCE_SECONDS,
-        "refused": copy.REFUSED,
-        "recordedLabel": copy.RECORDED_LABEL,
-        "recorded": list(recorded.files),
-        "hasModel": warm_up is not None,
-    }
+def _painted(part: str) -> Any:
+    """A constant element that `assets/page_form.js` fills."""
     return gr.HTML(
-        html_template=(
-            "<div class='specviz-bar'><div class='specviz-recorded'></div>"
-            "<div class='specviz-readiness' role='status'></div></div>"
-            "<div class='specviz-stage'></div>"
-        ),
-        css_template=_as_template((ASSETS / "stage.css").read_text("utf-8")),
-        js_on_load=_script(words),
-        server_functions=[load_recorded, model_state],
+        html_template=f"<div class='specviz-{part}'></div>",
         apply_default_css=False,
-        elem_id="specviz-stage",
+        elem_id=f"specviz-{part}",
     )
 
 
-def _script(words: dict[str, object]) -> str:
-    """Stage and page as one function, its text escaped so that it holds no quoted word: Gradio
-    takes each quoted word of this script for an event, and "self" among them broke its config."""
-    files = [(ASSETS / name).read_text("utf-8") for name in (*SCRIPTS, "page.js")]
-    start = f"startPage({{ element, props, server, watch }}, {json.dumps(words)});"
-    text = json.dumps("\n".join([*files, start, "//# sourceURL=specviz.js"]))
-    text = text.replace("'", "\\u0027").replace("`", "\\u0060").replace('\\"', "\\u0022")
-    names = "element, props, server, watch"
-    return f'new Function("{names}", {text})({names});'
+def _value(key: str) -> Any:
+    return lambda language: {"value": word(key, language)}
 
 
-def _as_template(css: str) -> str:
-    """CSS as it must stand in a JS template literal, which is what Gradio makes of it."""
-    return css.replace("\\", "\\\\").replace("`", "\\`").replace("${", "\\${")
-
-
-def _run_controls(catalog: Catalog) -> tuple[Any, Any, controls.Controls]:
-    with gr.Row(elem_id="specviz-ask", equal_height=True):
-        prompt = controls.prompt_box()
-        run = gr.Button(copy.RUN, variant="primary", elem_id="specviz-run", scale=1, min_width=110)
-        stop = gr.Button(copy.STOP, variant="stop", elem_id="specviz-stop", scale=1, min_width=110)
-    with gr.Row(elem_id="specviz-examples"):
-        for example in copy.EXAMPLES:
-            button = gr.Button(example.title, size="sm", min_width=60, scale=0)
-            text = json.dumps(example.prompt)
-            button.click(None, outputs=prompt, js=f"() => {text}", api_visibility="private")
-    model = controls.model_controls(catalog)
-    gr.Markdown(copy.NO_PLAIN_LANE, elem_id="specviz-no-plain-note")
-    with gr.Accordion(copy.SETTINGS_LABEL, open=False):
-        settings = {**controls.sampling_controls(), **controls.run_controls()}
-        knobs = controls.knob_controls(catalog.drafters)
-    return run, stop, controls.Controls({"prompt": prompt, **model, **settings}, knobs)
+def _label(key: str) -> Any:
+    return lambda language: {"label": word(key, language)}
 
 
 def _connect(
-    session: Session, form: controls.Controls, stage: Any, buttons: tuple[Any, Any]
+    session: Session,
+    form: controls.Controls,
+    stage: Any,
+    buttons: tuple[Any, Any],
+    kept: KeptTraces,
 ) -> None:
+    """Run, Stop and Shift+Enter."""
+
     async def on_run(*values: object) -> AsyncGenerator[str, None]:
         *chosen, run = values
-        fields = form.read(tuple(chosen))
-        async with aclosing(_envelopes(session, fields, str(run)[:64])) as envelopes:
+        made = api.envelopes(session, form.read(tuple(chosen)), str(run)[:64], kept)
+        async with aclosing(made) as envelopes:
             async for envelope in envelopes:
                 yield envelope
 
@@ -185,61 +172,50 @@ def _connect(
     running.failure(None, js="() => specviz.refused()", api_visibility="private")
     stop_button.click(None, js="() => specviz.stop()", cancels=[running], api_visibility="private")
     form.fields["prompt"].submit(None, js="() => specviz.submit()", api_visibility="private")
-    form.fields["lanes"].change(
-        None, inputs=form.fields["lanes"], js=PLAIN_LANE_NOTE, api_visibility="private"
+
+
+def _connect_choices(
+    catalog: Catalog, form: controls.Controls, speaker: Speaker, stage: Any
+) -> None:
+    """What follows from a choice: another language, a recipe or preset, another target."""
+
+    def on_adopt(event: gr.EventData) -> list[Any]:
+        wanted = event._data if isinstance(event._data, dict) else {}
+        language = _language(wanted.get("language"))
+        values = (
+            form.values_of(read_request(wanted["recipe"], catalog)) if wanted.get("recipe") else {}
+        )
+        return speaker.updates(language, values)
+
+    def on_target(target: object, lanes: object) -> tuple[Any, Any]:
+        is_chat = has_chat_template(catalog, target)
+        return gr.update(value=is_chat), controls.able_lanes(lanes, catalog, target)
+
+    fields = form.fields
+    stage.adopt(
+        on_adopt,
+        outputs=speaker.components(),
+        show_progress="hidden",
+        queue=False,
+        api_visibility="private",
     )
-
-
-def _add_api(session: Session) -> None:
-    """The same runs for programs. Names and ranges are checked exactly as for the page."""
-
-    async def run(prompt: str, settings: dict[str, Any] | None = None) -> AsyncGenerator[str, None]:
-        fields = _api_fields(prompt, settings, session.catalog())
-        async with aclosing(_envelopes(session, fields, secrets.token_hex(8))) as envelopes:
-            async for envelope in envelopes:
-                yield envelope
-
-    async def trace(
-        prompt: str, settings: dict[str, Any] | None = None
-    ) -> AsyncGenerator[str, None]:
-        try:
-            catalog = session.catalog()
-            request = controls.read_request(_api_fields(prompt, settings, catalog), catalog)
-            async with aclosing(playback.traced(session, request)) as texts:
-                async for text in texts:
-                    yield text
-        except ValueError as error:
-            raise gr.Error(html.escape(str(error)), print_exception=False) from error
-
-    for endpoint, words in ((run, copy.RUN_API), (trace, copy.TRACE_API)):
-        gr.api(
-            endpoint,
-            api_name=endpoint.__name__,
-            api_description=words,
-            concurrency_limit=MAX_VISITORS,
+    fields["target"].change(
+        on_target,
+        inputs=[fields["target"], fields["lanes"]],
+        outputs=[fields["is_chat"], fields["lanes"]],
+        preprocess=False,
+        show_progress="hidden",
+        queue=False,
+        api_visibility="private",
+    )
+    for name in ("target", "lanes"):
+        fields[name].change(
+            None,
+            inputs=[fields["target"], fields["lanes"]],
+            js="(target, lanes) => specviz.chosen(target, lanes)",
+            api_visibility="private",
         )
 
 
-def _api_fields(prompt: object, settings: object, catalog: Catalog) -> dict[str, object]:
-    """Settings left out are the page's own: every lane, on the first target."""
-    more = {} if settings is None else settings
-    if not isinstance(more, dict):
-        more = {"settings": more}  # refused with the list of what can be set
-    return {"lanes": [d.name for d in catalog.drafters], **more, "prompt": prompt}
-
-
-def _method_words(info: DrafterInfo) -> str:
-    return f"**{info.title}**: {info.summary} *{info.paper}*"
-
-
-async def _envelopes(
-    session: Session, fields: dict[str, object], run: str
-) -> AsyncGenerator[str, None]:
-    try:
-        request = controls.read_request(fields, session.catalog())
-    except ValueError as error:
-        yield playback.refusal(run, str(error))
-        return
-    async with aclosing(playback.live(session, request, run)) as envelopes:
-        async for envelope in envelopes:
-            yield envelope
+def _language(value: object) -> Language:
+    return next((language for language in LANGUAGES if language == value), "en")

@@ -1,12 +1,11 @@
-"""From the page's controls to a `Request`: what is offered, and how what came back is read.
+"""The page's controls: what is offered, each with its words in either language.
 
-Ranges of controls help the hand; they are no check. Values arrive here as the browser or an
-API client sent them, whatever their type, and `read_request` refuses what is not in range.
+Ranges of controls help the hand; they are no check: `specviz.ui.reading` is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,15 +19,12 @@ from specviz.config import (
     Knob,
     LaneSpec,
     Request,
-    SamplingParams,
-    checked,
 )
-from specviz.ui import copy
+from specviz.ui.offers import DEFAULT_PROMPT, first_lanes
+from specviz.ui.speaker import Speaker, Spoken, labelled, or_else
 from specviz.views.summary import PLAIN_DRAFTER
+from specviz.words import Language, word
 
-SAMPLING_FIELDS = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
-PLAIN_FIELDS = ("prompt", "is_chat", "precision", "verification", "max_new_tokens", "seed")
-KNOWN_FIELDS = {*SAMPLING_FIELDS, *PLAIN_FIELDS, "lanes", "knobs", "stop_strings", "target"}
 DEFAULTS = Request("-", (LaneSpec(PLAIN_DRAFTER),))
 
 
@@ -42,6 +38,10 @@ class Controls:
     def components(self) -> list[Any]:
         return [*self.fields.values(), *self.knobs.values()]
 
+    def names(self) -> list[str | tuple[str, str]]:
+        """What each of `components` is called, for the page's links."""
+        return [*self.fields, *self.knobs]
+
     def read(self, values: tuple[object, ...]) -> dict[str, object]:
         """Values in the order of `components`, as the fields of `read_request`."""
         named = dict(zip(self.fields, values, strict=False))
@@ -52,70 +52,41 @@ class Controls:
         lines = [s for s in stops.split("\n") if s] if isinstance(stops, str) else stops
         return {**named, "knobs": knobs, "stop_strings": lines}
 
-
-def read_request(fields: Mapping[str, object], catalog: Catalog) -> Request:
-    """The request these fields ask for. ValueError: what was expected, what came, what to do."""
-    if unknown := sorted(set(fields) - KNOWN_FIELDS):
-        names = ", ".join(sorted(KNOWN_FIELDS))
-        raise ValueError(f"There is no setting {unknown[0]!r:.60}; there are: {names}.")
-    values: dict[str, Any] = {name: fields[name] for name in PLAIN_FIELDS if name in fields}
-    sampling: dict[str, Any] = {name: fields[name] for name in SAMPLING_FIELDS if name in fields}
-    if not isinstance(values.get("is_chat", True), bool):
-        raise ValueError(f"is_chat is true or false; got {values['is_chat']!r:.60}.")
-    _known_drafters(fields.get("knobs", {}), catalog)
-    request = Request(
-        lanes=_lanes(fields.get("lanes"), fields.get("knobs", {})),
-        target=_text("target", fields.get("target", catalog.targets[0].name)),
-        sampling=SamplingParams(**sampling),
-        stop_strings=_texts("stop_strings", fields.get("stop_strings", [])),
-        **values,
-    )
-    return checked(request, catalog)
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is a piece of text; got {value!r:.60}.")
-    return value
-
-
-def _texts(name: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise ValueError(f"{name} is a list of names or texts; got {value!r:.60}.")
-    return tuple(_text(f"Each of {name}", item) for item in value)
+    def values_of(self, request: Request) -> dict[Any, object]:
+        """The reverse: what each component shows when the page asks for `request`."""
+        values: dict[str, object] = {
+            "prompt": request.prompt,
+            "target": request.target,
+            "lanes": [lane.drafter for lane in request.lanes],
+            "is_chat": request.is_chat,
+            "precision": request.precision,
+            "verification": request.verification,
+            "max_new_tokens": request.max_new_tokens,
+            "seed": request.seed,
+            "stop_strings": "\n".join(request.stop_strings),
+            "temperature": request.sampling.temperature,
+            "top_k": request.sampling.top_k,
+            "top_p": request.sampling.top_p,
+            "min_p": request.sampling.min_p,
+            "repetition_penalty": request.sampling.repetition_penalty,
+        }
+        shown = {knob: knob.value for knob in self.knobs.values()}  # a component keeps its first
+        shown |= {self.fields[name]: value for name, value in values.items() if name in self.fields}
+        for lane in request.lanes:
+            for name, value in lane.knobs:
+                shown[self.knobs[lane.drafter, name]] = value
+        return shown
 
 
-def _known_drafters(knobs: object, catalog: Catalog) -> None:
-    """Settings of a drafter that does not exist are a slip of the pen, not something to ignore."""
-    if not isinstance(knobs, Mapping) or not all(isinstance(v, Mapping) for v in knobs.values()):
-        raise ValueError(
-            "knobs maps a drafter's name to its settings, as in "
-            f'{{"draft_model": {{...}}}}; got {knobs!r:.60}.'
-        )
-    names = [info.name for info in catalog.drafters]
-    if unknown := sorted(set(knobs) - set(names)):
-        raise ValueError(f"knobs names {unknown[0]!r:.60}; there are: {', '.join(names)}.")
+def prompt_box(speaker: Speaker) -> Any:
+    def spoken(language: Language) -> dict[str, Any]:
+        hint = word("page.prompt_hint", language)
+        return {"label": word("page.prompt", language), "placeholder": hint}
 
-
-def _lanes(names: object, knobs: Any) -> tuple[LaneSpec, ...]:
-    """One lane per name, each with the knobs given for its drafter."""
-    return tuple(
-        LaneSpec(name, tuple((k, _knob_value(k, v)) for k, v in knobs.get(name, {}).items()))
-        for name in _texts("lanes", names)
-    )
-
-
-def _knob_value(name: str, value: object) -> int | float | bool | str:
-    if not isinstance(value, (int, float, str)):
-        raise ValueError(f"{name} is a number, a text, or on or off; got {value!r:.60}.")
-    return value
-
-
-def prompt_box() -> Any:
-    return gr.Textbox(
-        copy.DEFAULT_PROMPT,
-        label=copy.PROMPT_LABEL,
-        placeholder=copy.PROMPT_HINT,
+    return speaker.make(
+        gr.Textbox,
+        spoken,
+        value=DEFAULT_PROMPT,
         lines=2,
         max_lines=8,
         max_length=MAX_PROMPT_CHARACTERS,
@@ -124,20 +95,27 @@ def prompt_box() -> Any:
     )
 
 
-def model_controls(catalog: Catalog) -> dict[str, Any]:
+def model_controls(catalog: Catalog, speaker: Speaker) -> dict[str, Any]:
     """Target and lanes: what a visitor is most likely to change."""
+
+    def lanes_spoken(language: Language) -> dict[str, Any]:
+        titles = [(drafter_title(d)(language), d.name) for d in catalog.drafters]
+        return {"label": word("page.lanes", language), "choices": titles}
+
     with gr.Row(elem_id="specviz-choice"):
-        target = gr.Dropdown(
-            [(t.title, t.name) for t in catalog.targets],
+        target = speaker.make(
+            gr.Dropdown,
+            labelled("page.target"),
+            choices=[(t.title, t.name) for t in catalog.targets],
             value=catalog.targets[0].name,
-            label=copy.TARGET_LABEL,
+            elem_id="specviz-target",
             scale=1,
             min_width=260,
         )
-        lanes = gr.CheckboxGroup(
-            [(d.title, d.name) for d in catalog.drafters],
-            value=[d.name for d in catalog.drafters],
-            label=copy.LANES_LABEL,
+        lanes = speaker.make(
+            gr.CheckboxGroup,
+            lanes_spoken,
+            value=first_lanes(catalog),
             elem_id="specviz-lanes",
             scale=3,
             min_width=320,
@@ -145,94 +123,153 @@ def model_controls(catalog: Catalog) -> dict[str, Any]:
     return {"target": target, "lanes": lanes}
 
 
-def sampling_controls() -> dict[str, Any]:
-    s, slider = DEFAULTS.sampling, gr.Slider
-    with gr.Row():
-        fields = {
-            "temperature": slider(
-                0,
-                2,
-                s.temperature,
-                step=0.05,
-                label=copy.TEMPERATURE_LABEL,
-                info=copy.TEMPERATURE_HELP,
-            ),
-            "top_k": slider(0, 200, s.top_k, step=1, label=copy.TOP_K_LABEL, info=copy.TOP_K_HELP),
-            "top_p": slider(0, 1, s.top_p, step=0.01, label=copy.TOP_P_LABEL, info=copy.TOP_P_HELP),
-            "min_p": slider(0, 1, s.min_p, step=0.01, label=copy.MIN_P_LABEL, info=copy.MIN_P_HELP),
-            "repetition_penalty": slider(
-                1,
-                2,
-                s.repetition_penalty,
-                step=0.05,
-                label=copy.PENALTY_LABEL,
-                info=copy.PENALTY_HELP,
-            ),
-        }
-    rule = gr.Radio(
-        list(copy.RULE_CHOICES), value="rejection", label=copy.RULE_LABEL, info=copy.RULE_HELP
-    )
-    return {**fields, "verification": rule}
+def drafter_title(info: DrafterInfo) -> Callable[[Language], str]:
+    return or_else(f"drafter.{info.name}.title", info.title)
 
 
-def run_controls() -> dict[str, Any]:
+def drafter_summary(info: DrafterInfo) -> Callable[[Language], str]:
+    return or_else(f"drafter.{info.name}.summary", info.summary)
+
+
+def run_controls(speaker: Speaker, has_chat_template: bool) -> dict[str, Any]:
+    """What changes most between runs: luck, length, and the form of the prompt."""
+    make = speaker.make
     with gr.Row():
         fields = {
-            "max_new_tokens": gr.Slider(
-                1,
-                MAX_NEW_TOKENS_LIMIT,
-                DEFAULTS.max_new_tokens,
+            "temperature": make(
+                gr.Slider,
+                labelled("page.temperature"),
+                minimum=0,
+                maximum=2,
+                value=DEFAULTS.sampling.temperature,
+                step=0.05,
+            ),
+            "max_new_tokens": make(
+                gr.Slider,
+                labelled("page.budget"),
+                minimum=1,
+                maximum=MAX_NEW_TOKENS_LIMIT,
+                value=DEFAULTS.max_new_tokens,
                 step=1,
-                label=copy.BUDGET_LABEL,
-                info=copy.BUDGET_HELP,
                 elem_id="specviz-budget",
             ),
-            "seed": gr.Number(
-                DEFAULTS.seed, label=copy.SEED_LABEL, info=copy.SEED_HELP, precision=0, minimum=0
-            ),
-            "stop_strings": gr.Textbox(
-                "", label=copy.STOP_STRINGS_LABEL, info=copy.STOP_STRINGS_HELP, lines=2
+            "seed": make(
+                gr.Number, labelled("page.seed"), value=DEFAULTS.seed, precision=0, minimum=0
             ),
         }
     with gr.Row():
-        fields["is_chat"] = gr.Radio(
-            list(copy.FORM_CHOICES), value=True, label=copy.FORM_LABEL, info=copy.FORM_HELP
+        rules = [("page.rule_rejection", "rejection"), ("page.rule_coupled", "coupled")]
+        fields["verification"] = make(
+            gr.Radio, labelled("page.rule", choices=rules), value="rejection"
         )
-        fields["precision"] = gr.Radio(
-            list(copy.PRECISION_CHOICES),
-            value="auto",
-            label=copy.PRECISION_LABEL,
-            info=copy.PRECISION_HELP,
+        fields["is_chat"] = make(
+            gr.Radio,
+            labelled("page.form", choices=[("page.form_chat", True), ("page.form_raw", False)]),
+            value=has_chat_template,
+            elem_id="specviz-form-of-prompt",
         )
     return fields
 
 
-def knob_controls(drafters: tuple[DrafterInfo, ...]) -> dict[tuple[str, str], Any]:
-    """A control per knob, grouped by drafter: a new drafter's knobs appear by themselves."""
+def more_controls(speaker: Speaker) -> dict[str, Any]:
+    """What few people change."""
+    s, make = DEFAULTS.sampling, speaker.make
+    with gr.Row():
+        fields = {
+            name: make(gr.Slider, labelled(key), minimum=low, maximum=high, value=value, step=step)
+            for name, key, low, high, value, step in (
+                ("top_k", "page.top_k", 0, 200, s.top_k, 1),
+                ("top_p", "page.top_p", 0, 1, s.top_p, 0.01),
+                ("min_p", "page.min_p", 0, 1, s.min_p, 0.01),
+                ("repetition_penalty", "page.penalty", 1, 2, s.repetition_penalty, 0.05),
+            )
+        }
+    with gr.Row():
+        fields["stop_strings"] = make(gr.Textbox, labelled("page.stop_strings"), value="", lines=2)
+        choices = [("page.precision_auto", "auto"), ("page.precision_float32", "float32")]
+        fields["precision"] = make(
+            gr.Radio, labelled("page.precision", choices=choices), value="auto"
+        )
+    return fields
+
+
+def knob_controls(
+    drafters: tuple[DrafterInfo, ...], speaker: Speaker
+) -> dict[tuple[str, str], Any]:
+    """A control per knob, a tab per drafter: a new drafter's knobs appear by themselves."""
     knobs: dict[tuple[str, str], Any] = {}
-    for info in drafters:
-        if info.knobs:
-            with gr.Group():
-                gr.Markdown(f"**{info.title}**", elem_classes="specviz-knob-title")
-                with gr.Row():
+    with gr.Tabs(elem_id="specviz-knobs"):
+        for info in drafters:
+            if info.knobs:
+                with speaker.make(gr.Tab, _tab_words(info)), gr.Row():
                     for knob in info.knobs:
-                        knobs[info.name, knob.name] = knob_control(knob)
+                        knobs[info.name, knob.name] = knob_control(info.name, knob, speaker)
     return knobs
 
 
-def knob_control(knob: Knob) -> Any:
-    label = knob.name.replace("_", " ")
+def _tab_words(info: DrafterInfo) -> Spoken:
+    return lambda language: {"label": drafter_title(info)(language)}
+
+
+def knob_control(drafter: str, knob: Knob, speaker: Speaker) -> Any:
+    spoken = knob_words(drafter, knob)
     if isinstance(knob.default, bool):
-        return gr.Checkbox(knob.default, label=label, info=knob.help)
+        return speaker.make(gr.Checkbox, spoken, value=knob.default)
     if knob.choices:
-        return gr.Dropdown(list(knob.choices), value=knob.default, label=label, info=knob.help)
-    step = 1 if isinstance(knob.default, int) else None
-    return gr.Slider(
-        knob.minimum,
-        knob.maximum,
-        knob.default,
-        step=step,
-        label=label,
-        info=knob.help,
+        return speaker.make(gr.Dropdown, spoken, value=knob.default)
+    return speaker.make(
+        gr.Slider,
+        spoken,
+        minimum=knob.minimum,
+        maximum=knob.maximum,
+        value=knob.default,
+        step=1 if isinstance(knob.default, int) else None,
         min_width=240,
     )
+
+
+def knob_words(drafter: str, knob: Knob) -> Spoken:
+    """A label in words instead of the field's name, its help, and its choices."""
+    label = or_else(f"knob.{knob.name}", readable(knob.name))
+    help_ = or_else(f"knob.{drafter}.{knob.name}.help", knob.help)
+    choices = [(or_else(f"knob.{knob.name}.{_key_part(c)}", readable(c)), c) for c in knob.choices]
+
+    def spoken(language: Language) -> dict[str, Any]:
+        said: dict[str, Any] = {"label": label(language), "info": help_(language)}
+        if choices:
+            said["choices"] = [(text(language), value) for text, value in choices]
+        return said
+
+    return spoken
+
+
+def _key_part(choice: str) -> str:
+    return choice.replace(" ", "_").replace("-", "_")
+
+
+def readable(name: str) -> str:
+    """A field's name for people who have never seen one: `is_adaptive` is "Adaptive"."""
+    words = name.replace("_", " ").split()
+    if len(words) > 1 and words[0] in ("is", "has", "num"):
+        words = words[1:]
+    return " ".join(words).capitalize()
+
+
+def able_lanes(names: object, catalog: Catalog, target: object) -> list[str]:
+    """Those of the chosen lanes that can run on `target`."""
+    chosen = names if isinstance(names, list) else []
+    return [n for n in chosen if isinstance(n, str) and catalog.can_run(str(target), n)]
+
+
+def method_words(drafters: tuple[DrafterInfo, ...]) -> Spoken:
+    """What each lane does and where it comes from."""
+
+    def spoken(language: Language) -> dict[str, Any]:
+        parts = [
+            f"**{drafter_title(d)(language)}**: {drafter_summary(d)(language)}"
+            + (f" *{d.paper}*" if d.paper else "")
+            for d in drafters
+        ]
+        return {"value": "\n\n".join(parts)}
+
+    return spoken

@@ -20,17 +20,20 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from specviz.config import Request
 from specviz.session import Session
-from specviz.trace import Failure, Progress, RunStart, SessionEvent
+from specviz.trace import Failure, Progress, RunStart, SessionEvent, TraceEvent
 from specviz.trace_io import dump_event, load_events, read_trace
-from specviz.ui import copy
+from specviz.ui.kept import KeptTraces
 from specviz.views.stage import StageFeed
+from specviz.words import Message, message, tell
 
 BATCH_SECONDS = 0.1  # at most ten envelopes a second
 BEAT_SECONDS = 1.0  # an empty envelope at least this often: the server only notices that a
 # visitor has gone when it has something to send, and the page that the server has
+MAX_IMPORT_CHARACTERS = 20_000_000  # of a trace that a visitor opens
 SILENCE_SECONDS = 20  # a page that hears nothing for so long takes the server for lost
 Item: TypeAlias = dict[str, Any]
 T = TypeVar("T")
+LIVE = message("page.live")
 log = logging.getLogger(__name__)
 
 
@@ -41,7 +44,7 @@ class Packer:
 
     run: str
     source: Literal["live", "recorded"]
-    label: str
+    label: Message | str
     seq: int = 0
 
     def pack(self, items: list[Item], *, is_last: bool = False) -> str:
@@ -59,11 +62,19 @@ def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-async def live(session: Session, request: Request, run: str) -> AsyncGenerator[str, None]:
+async def live(
+    session: Session, request: Request, run: str, kept: KeptTraces | None = None
+) -> AsyncGenerator[str, None]:
     """Envelopes of a run as it happens. Closing this closes the session's iterator."""
-    packer, feed = Packer(run, "live", copy.LIVE), StageFeed()
+    packer, feed = Packer(run, "live", LIVE), StageFeed()
     yield packer.pack([])
-    reader = _Reader(session, request, feed.feed)
+
+    def fold(event: SessionEvent) -> list[Item]:
+        if kept is not None and not isinstance(event, Progress | Failure):
+            kept.add(run, event)
+        return feed.feed(event)
+
+    reader = _Reader(session, request, fold)
     is_over = False
     try:
         while not is_over:
@@ -93,9 +104,30 @@ async def traced(session: Session, request: Request) -> AsyncGenerator[str, None
         reader.leave()
 
 
-def refusal(run: str, message: str) -> str:
+def refusal(run: str, sentence: Message | str) -> str:
     """The one envelope of a run that never started: the sentence that says why."""
-    return Packer(run, "live", copy.LIVE).pack(StageFeed().feed(Failure(message)), is_last=True)
+    return Packer(run, "live", LIVE).pack([_failure(sentence)], is_last=True)
+
+
+def _failure(sentence: Message | str) -> Item:
+    """A failure item. Words of our own travel as a message, others' made legible by the feed."""
+    if isinstance(sentence, str):
+        return StageFeed().feed(Failure(sentence))[0]
+    return {"kind": "failure", "message": sentence}
+
+
+def imported(text: str, name: str, run: str) -> str:
+    """A trace that a visitor brought, as one envelope; a sentence if it is not one."""
+    name = StageFeed().feed(Failure(name[:80]))[0]["message"]  # legible
+    if len(text) > MAX_IMPORT_CHARACTERS:
+        size = f"{MAX_IMPORT_CHARACTERS // 1_000_000}"
+        return refusal(run, message("page.import_too_big", name=name, megabytes=size))
+    try:
+        label, items = _folded(text, "page.imported", name=name)
+    except ValueError as error:
+        reason = StageFeed().feed(Failure(str(error)[:500]))[0]["message"]
+        return refusal(run, message("page.import_refused", name=name, reason=reason))
+    return Packer(run, "recorded", label).pack_text(items, is_last=True)
 
 
 class _Reader(Generic[T]):
@@ -133,7 +165,9 @@ class _Reader(Generic[T]):
             self._send(self._fold(Failure(str(error))))
         except Exception as error:  # whatever broke, the page gets a sentence and the log the rest
             log.exception("A run ended with an internal error")
-            self._send(self._fold(Failure(copy.CRASHED.format(kind=type(error).__name__))))
+            self._send(
+                self._fold(Failure(tell(message("page.crashed", kind=type(error).__name__))))
+            )
         self._send(None)
 
     def _read_all(self) -> None:
@@ -163,18 +197,30 @@ class Recordings:
     def envelope(self, name: str, run: str) -> str:
         """The run of that name as one envelope; a sentence if there is none or it is damaged."""
         if name not in self.files:
-            return refusal(run, copy.NO_SUCH_RECORDING)
+            return refusal(run, message("page.no_such_recording"))
         try:
             label, items = self._shown(self.files[name])
         except (OSError, ValueError) as error:
-            return refusal(run, copy.UNREADABLE.format(name=name, reason=error))
+            return refusal(run, message("page.unreadable", name=name, reason=str(error)))
         return Packer(run, "recorded", label).pack_text(items, is_last=True)
 
+    def trace(self, name: str) -> str | None:
+        """The file's text; None if there is none of that name or it cannot be read."""
+        try:
+            return read_trace(self.files[name]) if name in self.files else None
+        except (OSError, ValueError):
+            return None
 
-def _shown(path: Path) -> tuple[str, str]:
+
+def _shown(path: Path) -> tuple[Message, str]:
     """(label, items as JSON) of a trace file. OSError or ValueError if it cannot be read."""
-    feed, events = StageFeed(), tuple(load_events(read_trace(path)))
+    return _folded(read_trace(path), "page.recorded_on")
+
+
+def _folded(text: str, key: str, **more: str) -> tuple[Message, str]:
+    """(label, items as JSON) of a trace. ValueError: it is not one, or it contradicts itself."""
+    feed, events = StageFeed(), tuple[TraceEvent, ...](load_events(text))
     start = events[0]
     assert isinstance(start, RunStart)  # load_events begins with one or refuses
-    label = copy.RECORDED.format(date=start.created[:10], machine=start.machine)
+    label = message(key, date=start.created[:10], machine=start.machine, **more)
     return label, _dump([item for event in events for item in feed.feed(event)])

@@ -12,7 +12,7 @@ import threading
 from specviz.config import LaneSpec, Request
 from specviz.session import Session
 from specviz.trace import Failure, Progress
-from specviz.ui import copy
+from specviz.words import Message, message
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 class WarmUp:
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._state: dict[str, object] = _state("loading", copy.MODEL_STARTING)
+        self._state: dict[str, object] = _state("loading", message("page.model_starting"))
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="specviz-warm-up", daemon=True).start()
@@ -34,7 +34,7 @@ class WarmUp:
             self._state = self._warm()
         except Exception as error:  # a page without a model is still useful: it replays
             log.exception("Preparing the model failed")
-            self._state = _state("failed", copy.CRASHED.format(kind=type(error).__name__))
+            self._state = _state("failed", message("page.crashed", kind=type(error).__name__))
 
     def _warm(self) -> dict[str, object]:
         catalog = self._session.catalog()
@@ -47,8 +47,8 @@ class WarmUp:
                 return _state("failed", event.message)
             if isinstance(event, Progress):
                 self._state = _state("loading", event.message, event.done, event.total)
-        return _state("ready", copy.MODEL_READY)
+        return _state("ready", message("page.model_ready"))
 
 
-def _state(state: str, message: str, done: int = 0, total: int = 0) -> dict[str, object]:
-    return {"state": state, "message": message, "done": done, "total": total}
+def _state(state: str, sentence: Message | str, done: int = 0, total: int = 0) -> dict[str, object]:
+    return {"state": state, "message": sentence, "done": done, "total": total}

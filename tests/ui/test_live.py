@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from specviz.session import LiveSession
-from specviz.ui import copy
 from specviz.ui.warm_up import WarmUp
 from tests.ui.serving import SECONDS, opened, served, stage_text, wait_for_text
 from tests.ui.test_playback import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.default_model]
 RUN, STOP = "#specviz-run", "#specviz-stop"
+SETTINGS = "#specviz-settings > button"
 BUDGET = "#specviz-budget input[type=number]"
 SLIDER = "#specviz-budget input[type=range]"
 
@@ -39,7 +39,7 @@ def test_the_default_model_runs_and_stops_on_the_page(chromium: Any) -> None:
         if warm_up.state()["state"] == "failed":
             pytest.skip(str(warm_up.state()["message"]))
         with served(session, None, warm_up) as url, opened(chromium, url) as page:
-            page.click(f"text={copy.SETTINGS_LABEL}")
+            page.click(SETTINGS)
             set_budget(page, "8")
             page.click(RUN)
             wait_for_text(page, "SmolLM2 135M Instruct", seconds=60)

@@ -13,9 +13,11 @@ import pytest
 
 from specviz.session import ReplaySession
 from specviz.trace_io import dump_events
-from specviz.ui import build, copy, playback
+from specviz.ui import build, playback
+from specviz.ui.offers import EXAMPLES
 from specviz.ui.playback import Recordings
 from specviz.ui.warm_up import WarmUp
+from specviz.words import word
 from tests.traces import demo_run
 from tests.ui.serving import SECONDS, opened, served, stage_text, wait_for_text
 from tests.ui.sessions import SlowSession
@@ -24,6 +26,8 @@ from tests.ui.test_playback import wait_until
 pytestmark = pytest.mark.browser
 PROMPT = "#specviz-prompt textarea"
 RUN, STOP = "#specviz-run", "#specviz-stop"
+SETTINGS = "#specviz-settings > button"
+SEED = "label:has-text('Seed') input"
 HOSTILE = (
     "<img src=x onerror=window.pwned=1></div><style>*{display:none}</style>${window.pwned=1}{{y}}`"
 )
@@ -54,10 +58,10 @@ def test_the_page_opens_on_a_recorded_run_marked_as_such(
     with served(session, recorded, WarmUp(session)) as url, opened(chromium, url) as page:
         wait_for_text(page, "Recorded 2026-01-02 on a test bench", seconds=5)
         assert page.input_value(PROMPT) == "Explain how rainbows form, step by step."
-        assert page.locator("#specviz-examples button").count() == 6
+        assert page.locator(".specviz-offers button").count() == 10
         assert page.is_visible(RUN)
         assert not page.is_visible(STOP)
-        assert page.inner_text(".specviz-readiness") == copy.MODEL_STARTING
+        assert page.inner_text(".specviz-readiness") == word("page.model_starting")
         assert page.locator(".specviz-recorded button").all_inner_texts() == [
             "copying text",
             "rainbows",
@@ -106,7 +110,7 @@ def test_stop_is_answered_at_once_and_keeps_what_was_there(page: Any, session: S
     begun = time.perf_counter()
     page.click(STOP)
     page.wait_for_selector(RUN, state="visible")
-    wait_for_text(page, copy.STOPPED, seconds=1)
+    wait_for_text(page, word("page.stopped"), seconds=1)
     assert wait_until(lambda: session.num_closed == 1, seconds=1)
     assert time.perf_counter() - begun < 1
     rounds = session.num_rounds
@@ -198,12 +202,12 @@ def test_a_refused_value_is_a_sentence_and_the_next_run_works(
 ) -> None:
     page.click(RUN)
     page.wait_for_selector(RUN, state="visible")
-    page.click(f"text={copy.SETTINGS_LABEL}")
-    page.fill(f"label:has-text('{copy.SEED_LABEL}') input", "-5")
+    page.click(SETTINGS)
+    page.fill(SEED, "-5")
     page.click(RUN)
     wait_for_text(page, "seed is a whole number from 0 to", seconds=5)
     assert "50 tokens" in stage_text(page)  # what was there stays
-    page.fill(f"label:has-text('{copy.SEED_LABEL}') input", "7")
+    page.fill(SEED, "7")
     page.click(RUN)
     page.wait_for_selector(RUN, state="visible")
     assert [r.seed for r in session.requests] == [0, 7]
@@ -222,7 +226,7 @@ def test_a_crash_is_a_sentence_and_the_next_run_works(page: Any, session: SlowSe
 
 
 def test_examples_fill_the_prompt_and_shift_enter_runs_it(page: Any, session: SlowSession) -> None:
-    page.click("#specviz-examples button:has-text('Maths')")
+    page.click(".specviz-offers button:has-text('Maths')")
     page.wait_for_function(f"document.querySelector('{PROMPT}').value.startsWith('A train covers')")
     page.focus(PROMPT)
     page.keyboard.press("Shift+Enter")
@@ -230,7 +234,7 @@ def test_examples_fill_the_prompt_and_shift_enter_runs_it(page: Any, session: Sl
     page.keyboard.press("Shift+Enter")  # a run is on: it must not disturb it
     page.wait_for_selector(RUN, state="visible")
     wait_for_text(page, "50 tokens")
-    assert [r.prompt for r in session.requests] == [copy.EXAMPLES[4].prompt]
+    assert [r.prompt for r in session.requests] == [EXAMPLES["maths"]]
 
 
 def test_a_double_click_on_run_does_not_stop_it(page: Any, session: SlowSession) -> None:
@@ -251,7 +255,7 @@ def test_the_keyboard_runs_and_stops_in_place(page: Any, session: SlowSession) -
 
 
 def test_the_plain_lane_is_missed(page: Any) -> None:
-    assert not page.is_visible("#specviz-no-plain-note")
+    assert page.locator("#specviz-no-plain-note").count() == 0
     page.click("#specviz-lanes label:has-text('Plain decoding')")
     page.wait_for_selector("#specviz-no-plain-note", state="visible")
     assert "1× line" in page.inner_text("#specviz-no-plain-note")
@@ -267,7 +271,7 @@ def test_a_run_neither_rebuilds_the_stage_nor_moves_the_page(
         "() => { window.root = document.querySelector('.specviz-stage').firstElementChild;"
         " scrollTo(0, 200); }"
     )
-    page.click(f"text={copy.SETTINGS_LABEL}")  # the page stays usable meanwhile
+    page.click(SETTINGS)  # the page stays usable meanwhile
     top = page.evaluate("scrollY")
     page.wait_for_selector(RUN, state="attached")
     page.wait_for_function("!document.body.classList.contains('specviz-running')")
@@ -285,7 +289,7 @@ def test_a_silent_server_counts_as_lost_and_run_works_again(
     session = SlowSession(seconds=4)
     with served(session) as url, opened(chromium, url) as page:
         page.click(RUN)
-        wait_for_text(page, copy.LOST.format(seconds=1), seconds=3)
+        wait_for_text(page, word("page.lost", seconds=1), seconds=3)
         session.seconds = 0.01
         page.click(RUN)
         wait_for_text(page, "50 tokens")
@@ -306,7 +310,7 @@ def test_too_many_visitors_are_refused_in_words(
             third.goto(url)
             third.wait_for_function("globalThis.specviz !== undefined")
             third.click(RUN)
-            wait_for_text(third, copy.REFUSED, seconds=5)
+            wait_for_text(third, word("page.refused"), seconds=5)
             assert third.is_visible(RUN)
             context.close()
 
@@ -320,7 +324,7 @@ def test_a_phone_scrolls_in_one_direction_only(
         opened(chromium, url, width=390, height=844, query=query) as page,
     ):
         wait_for_text(page, "Recorded")
-        page.click(f"text={copy.SETTINGS_LABEL}")
+        page.click(SETTINGS)
         page.click(RUN)
         page.wait_for_selector(RUN, state="visible")
         page.wait_for_timeout(0.5 * SECONDS)

@@ -19,6 +19,7 @@ from specviz.ui import playback
 from specviz.ui.playback import Packer, Recordings, live, traced
 from specviz.ui.warm_up import WarmUp
 from specviz.views.stage import StageFeed
+from specviz.words import tell
 from tests.traces import HOSTILE, demo_run
 from tests.ui.sessions import SlowSession
 
@@ -167,7 +168,7 @@ def test_a_recorded_run_is_one_envelope_of_the_same_items(trace_file: Path) -> N
     recordings = Recordings([trace_file])
     envelope = json.loads(recordings.envelope("demo", "r7"))
     assert envelope["items"] == folded(demo_run())
-    assert envelope["label"] == "Recorded 2026-01-02 on a test bench"
+    assert tell(envelope["label"]) == "Recorded 2026-01-02 on a test bench"
     assert (envelope["run"], envelope["seq"], envelope["source"]) == ("r7", 0, "recorded")
     assert json.loads(recordings.envelope("demo", "r8"))["run"] == "r8"
 
@@ -182,7 +183,9 @@ def test_a_damaged_recording_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "cut.jsonl.gz"
     path.write_bytes(gzip.compress(dump_events(demo_run()).encode())[:-500])
     message = json.loads(Recordings([path]).envelope("cut", "r"))["items"][0]["message"]
-    assert message.startswith("The recorded run cut cannot be shown: cut.jsonl.gz is not a whole")
+    assert tell(message).startswith(
+        "The recorded run cut cannot be shown: cut.jsonl.gz is not a whole"
+    )
 
 
 def test_warming_up_runs_one_token_and_says_when_it_is_done() -> None:

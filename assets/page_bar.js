@@ -1,0 +1,143 @@
+// The bar above the stage: recorded runs and runs of this visit to choose
+// from, how far the model is, links, files. It paints what it is told and reports clicks.
+
+const FILE_FORMS = ["trace", "html", "csv", "svg", "png"];
+
+function makeBar(root, { words, settings, open, reopen, importFile, copyLink, save, ghost,
+  hasPicture }) {
+  const { word, tell } = words;
+  const recorded = make("div", "specviz-recorded specviz-chips");
+  const mine = make("div", "specviz-mine specviz-chips");
+  const readiness = make("div", "specviz-readiness");
+  const tools = make("div", "specviz-tools");
+  const note = make("p", "specviz-saying");
+  const box = make("input", "specviz-link");
+  const file = make("input", "specviz-file");
+  let said = "";
+  let ghosted = null;
+  let last = { isBusy: false, shown: null, runs: [], hasGhost: false };
+  readiness.setAttribute("role", "status");
+  note.setAttribute("role", "status");
+  Object.assign(box, { readOnly: true, hidden: true });
+  Object.assign(file, { type: "file", accept: ".jsonl,.gz,.json,.txt", hidden: true });
+  file.addEventListener("change", () => {
+    if (file.files.length) importFile(file.files[0]);
+    file.value = "";
+  });
+
+  function chip(text, isPressed, isDisabled, onClick) {
+    const button = makeButton("specviz-chip", text, onClick);
+    button.setAttribute("aria-pressed", isPressed);
+    button.disabled = isDisabled;
+    return button;
+  }
+
+  function paint(state) {
+    last = state;
+    const { isBusy, shown, runs } = state;
+    const isRecorded = shown && shown.kind === "recorded" && !isBusy;
+    recorded.replaceChildren(make("span", "", word("page.recorded")),
+      ...settings.recorded.map((name) => {
+        const button = chip(recordedName(name), isRecorded && shown.name === name, isBusy, () => open(name));
+        button.dataset.name = name;
+        return button;
+      }));
+    recorded.hidden = !settings.recorded.length;
+    mine.hidden = !runs.some(hasRounds);
+    mine.replaceChildren(make("span", "", word("page.your_runs")),
+      ...runs.filter(hasRounds).flatMap((run, i) => mineChips(run, i, state)));
+    paintTools();
+    note.textContent = tell(said);
+  }
+
+  const hasRounds = (run) => run.texts.length > 1;
+
+  function mineChips(run, i, { isBusy, shown, hasGhost }) {
+    const prompt = String(run.recipe.prompt).trim();
+    const short = prompt.length > 24 ? prompt.slice(0, 23) + "…" : prompt;
+    const isShown = Boolean(shown) && shown.kind === "live" && shown.id === run.id;
+    const button = chip(i + 1 + ". " + short, isShown, isBusy, () => reopen(run.id));
+    button.title = prompt.slice(0, 300);
+    if (!hasGhost || isShown) return [button];
+    const pin = chip(word("page.compare"), ghosted === run.id, isBusy, () => {
+      ghosted = ghosted === run.id ? null : run.id;
+      ghost(ghosted);
+      paint(last);
+    });
+    pin.classList.add("specviz-pin");
+    pin.title = word("page.compare_hint", { name: short });
+    return [button, pin];
+  }
+
+  function recordedName(name) {
+    const key = "recording." + name;
+    return word(key) === key ? name.replaceAll("_", " ") : word(key);
+  }
+
+  function paintTools() {
+    const isOff = !last.shown;
+    const copy = makeButton("specviz-tool", word("page.copy_link"), () => copyLink(box));
+    copy.disabled = isOff;
+    const files = make("details", "specviz-menu");
+    files.append(make("summary", "specviz-tool", word("page.save")));
+    const list = make("div", "specviz-menu-list");
+    for (const form of FILE_FORMS) {
+      const button = makeButton("specviz-menu-item", word("page.save." + form), () => {
+        files.open = false;
+        save(form);
+      });
+      button.dataset.form = form;
+      button.disabled = isOff || ((form === "svg" || form === "png") && !hasPicture());
+      list.append(button);
+    }
+    files.addEventListener("toggle", () => {
+      for (const button of list.children)
+        if (button.dataset.form.endsWith("g")) button.disabled = !hasPicture();
+    });
+    files.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      files.open = false;
+      files.firstChild.focus();
+    });
+    files.append(list);
+    const bring = makeButton("specviz-tool", word("page.open_file"), () => file.click());
+    bring.disabled = last.isBusy;
+    const wasOpen = tools.querySelector("details")?.open;
+    tools.replaceChildren(copy, files, bring);
+    files.open = Boolean(wasOpen);
+    box.setAttribute("aria-label", word("page.link"));
+  }
+
+  function model(state, sentence, done, total) {
+    readiness.dataset.state = state;
+    readiness.style.setProperty("--share", total > 0 ? Math.min(1, done / total) : 0);
+    const size = total > 0 && state === "loading"
+      ? word("page.size", { done: (done / 1e6).toFixed(0), total: (total / 1e6).toFixed(0) }) : "";
+    readiness.textContent = sentence + size;
+  }
+
+  root.replaceChildren(recorded, mine, readiness, tools, box, note, file);
+  addDrop(document.querySelector("#specviz-stage") || root, importFile);
+  return {
+    paint,
+    model,
+    // A sentence about what was just done; `isTrouble` gives it a warning's look.
+    say(sentence, isTrouble = false) {
+      said = sentence;
+      note.textContent = tell(sentence);
+      note.dataset.trouble = isTrouble;
+      if (!isTrouble && sentence === "") box.hidden = true;
+    },
+  };
+}
+
+// A trace file dropped on the stage opens like a chosen one.
+function addDrop(target, take) {
+  target.addEventListener("dragover", (event) => event.preventDefault());
+  target.addEventListener("drop", (event) => {
+    const [file] = event.dataTransfer.files;
+    if (!file) return;
+    event.preventDefault();
+    take(file);
+  });
+}

@@ -1,0 +1,185 @@
+// What stands around the controls that Gradio makes: the head with the language switch, example
+// prompts and presets, and sentences about what was chosen. Values go to Gradio's own controls;
+// this knows none of their ranges.
+
+function make(tag, name, text) {
+  const node = document.createElement(tag);
+  if (name) node.className = name;
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+function makeButton(name, text, onClick) {
+  const button = make("button", name, text);
+  button.type = "button";
+  button.addEventListener("click", onClick);
+  return button;
+}
+
+// Calls `use` with the element as soon as the page has it.
+function whenThere(selector, use) {
+  const found = document.querySelector(selector);
+  if (found) use(found);
+  else setTimeout(() => whenThere(selector, use), 50);
+}
+
+function makeForm({ words, settings, adopt, onLanguage }) {
+  const { word } = words;
+  const state = { target: "", lanes: [], why: "" };
+
+  function promptBox() {
+    return document.querySelector("#specviz-prompt textarea");
+  }
+
+  function setPrompt(text) {
+    const box = promptBox();
+    box.value = text;
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+
+  // -- head
+
+  function paintHead(root) {
+    const others = words.languages().filter((one) => one !== words.language());
+    const switches = others.map((language) => {
+      const button = makeButton("specviz-language", word("page.language." + language), () =>
+        onLanguage(language));
+      button.lang = language;
+      return button;
+    });
+    const title = make("div", "specviz-title");
+    title.append(make("h1", "", "SpecViz"), make("p", "", word("page.purpose")));
+    root.replaceChildren(title, ...switches);
+  }
+
+  // -- examples and presets
+
+  function offer(kind, name, onClick) {
+    const button = makeButton("specviz-chip", word(kind + name + ".title"), () => {
+      state.why = word(kind + name + ".why");
+      onClick();
+    });
+    const tell = (text) => document.querySelector(".specviz-offer-why").textContent = text;
+    const why = () => tell(word(kind + name + ".why"));
+    button.dataset.name = name;
+    for (const event of ["pointerenter", "focus"]) button.addEventListener(event, why);
+    for (const event of ["pointerleave", "blur"]) button.addEventListener(event, () =>
+      tell(state.why || word("page.offers_hint")));
+    return button;
+  }
+
+  function paintOffers(root) {
+    state.why = "";
+    const examples = make("div", "specviz-chips");
+    examples.append(make("span", "", word("page.examples")));
+    for (const [name, prompt] of Object.entries(settings.examples))
+      examples.append(offer("example.", name, () => setPrompt(prompt)));
+    const presets = make("div", "specviz-chips");
+    presets.append(make("span", "", word("page.presets")));
+    for (const [name, recipe] of Object.entries(settings.presets))
+      presets.append(offer("preset.", name, () => adopt({ ...recipe, ...kept() })));
+    const rows = make("div", "specviz-offer-rows");
+    rows.append(examples, presets);
+    root.replaceChildren(rows, make("p", "specviz-offer-why", word("page.offers_hint")));
+  }
+
+  // What a preset leaves as it is.
+  function kept() {
+    return { prompt: promptBox().value || settings.examples.chat, target: state.target };
+  }
+
+  // -- sentences about the choice
+
+  function notes() {
+    const found = [];
+    const { target, lanes } = state;
+    if (!lanes.includes("autoregressive")) found.push(["no-plain", word("page.no_plain_lane")]);
+    if (lanes.length > settings.maxLanes)
+      found.push(["too-many", word("page.too_many_lanes", { n: settings.maxLanes })]);
+    const untrained = untrainedFor(target);
+    if (untrained.length) {
+      const names = untrained.map(drafterTitle).join(word("page.comma"));
+      found.push(["untrained", word("page.untrained", { names, target: settings.targets[target] })]);
+    }
+    if (settings.baseTargets.includes(target))
+      found.push(["base", word("page.base_target", { target: settings.targets[target] })]);
+    return found;
+  }
+
+  function untrainedFor(target) {
+    return settings.untrained.filter(([name]) => name === target).map(([, drafter]) => drafter);
+  }
+
+  function drafterTitle(name) {
+    const key = "drafter." + name + ".title";
+    return word(key) === key ? settings.drafters[name] : word(key);
+  }
+
+  function paintNotes(root) {
+    root.replaceChildren(...notes().map(([name, text]) => {
+      const note = make("p", "specviz-note", text);
+      note.id = "specviz-" + name + "-note";
+      return note;
+    }));
+    greyLanes();
+  }
+
+  // Gradio cannot switch off one box of a group; it may draw the group anew at any time.
+  function greyLanes() {
+    const untrained = untrainedFor(state.target);
+    const names = Object.keys(settings.drafters);
+    document.querySelectorAll("#specviz-lanes input[type=checkbox]").forEach((box, i) => {
+      const isOff = untrained.includes(names[i]);
+      const label = box.closest("label");
+      if (box.disabled !== isOff) box.disabled = isOff;
+      label.classList.toggle("specviz-off", isOff);
+      label.title = isOff
+        ? word("page.untrained_one", { target: settings.targets[state.target] }) : "";
+      if (isOff) box.setAttribute("aria-describedby", "specviz-untrained-note");
+    });
+  }
+
+  function chosen(target, lanes) {
+    Object.assign(state, { target, lanes });
+    whenThere(".specviz-notes", paintNotes);
+  }
+
+  // -- recipes
+
+  // The settings behind a run that differ from the page's own, as the API takes them.
+  function recipeOf(values) {
+    const recipe = { knobs: {} };
+    settings.names.forEach((name, i) => {
+      const value = values[i];
+      if (Array.isArray(name)) {
+        const [drafter, knob] = name;
+        const isAsked = values[settings.names.indexOf("lanes")].includes(drafter);
+        if (!isAsked || value === settings.defaults[i]) return;
+        (recipe.knobs[drafter] ||= {})[knob] = value;
+      } else if (name === "stop_strings") {
+        const lines = String(value).split("\n").filter(Boolean);
+        if (lines.length) recipe[name] = lines;
+      } else if (["prompt", "lanes", "target", "is_chat"].includes(name)
+        || value !== settings.defaults[i]) recipe[name] = value;
+    });
+    if (!Object.keys(recipe.knobs).length) delete recipe.knobs;
+    return recipe;
+  }
+
+  function paint() {
+    whenThere(".specviz-head", paintHead);
+    if (!settings.hasForm) return;
+    whenThere(".specviz-offers", paintOffers);
+    whenThere(".specviz-notes", paintNotes);
+  }
+
+  if (settings.hasForm) {
+    const at = (name) => settings.defaults[settings.names.indexOf(name)];
+    Object.assign(state, { target: at("target"), lanes: at("lanes") });
+    whenThere("#specviz-lanes", (group) =>
+      new MutationObserver(greyLanes).observe(group, { childList: true, subtree: true }));
+  }
+  paint();
+  words.listen(paint);
+  return { chosen, recipeOf };
+}

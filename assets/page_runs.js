@@ -1,0 +1,79 @@
+// The live runs of this visit: what was received, kept so that a reload or a server that is gone
+// loses nothing. Envelopes in, envelopes out; it paints nothing. Where it keeps them is given
+// (sessionStorage: it ends with the tab, so no prompt stays behind).
+
+function makeRuns(storage, most) {
+  const LIST = "specviz.runs";
+  const runs = []; // oldest first: { id, recipe, begun, isEnded, texts }
+
+  const part = (id, seq) => "specviz.run." + id + "." + seq;
+
+  function forget(run) {
+    runs.splice(runs.indexOf(run), 1);
+    run.texts.forEach((_, seq) => storage.removeItem(part(run.id, seq)));
+  }
+
+  // When the storage is full the oldest run makes room; a run alone that does not fit is kept in
+  // memory only.
+  function store(key, text, owner) {
+    for (;;) {
+      try {
+        storage.setItem(key, text);
+        return;
+      } catch {
+        const oldest = runs.find((run) => run !== owner);
+        if (!oldest) return;
+        forget(oldest);
+      }
+    }
+  }
+
+  function storeList(owner) {
+    const heads = runs.map(({ id, recipe, begun, isEnded }) => ({ id, recipe, begun, isEnded }));
+    store(LIST, JSON.stringify(heads), owner);
+  }
+
+  function restore() {
+    let heads = [];
+    try {
+      heads = JSON.parse(storage.getItem(LIST) || "[]");
+    } catch {
+      return; // somebody else's text under our name
+    }
+    for (const head of heads) {
+      const run = { ...head, texts: [] };
+      for (;;) {
+        const text = storage.getItem(part(run.id, run.texts.length));
+        if (text === null) break;
+        run.texts.push(text);
+      }
+      if (run.texts.length) runs.push(run);
+    }
+  }
+
+  restore();
+  return {
+    list: () => [...runs],
+    find: (id) => runs.find((run) => run.id === id),
+    begin(id, recipe) {
+      const run = { id, recipe, begun: new Date().toISOString(), isEnded: false, texts: [] };
+      runs.push(run);
+      while (runs.length > most) forget(runs[0]);
+      storeList(run);
+    },
+    add(id, text, isLast) {
+      const run = runs.find((one) => one.id === id);
+      if (!run) return;
+      store(part(id, run.texts.length), text, run);
+      run.texts.push(text);
+      if (!isLast) return;
+      run.isEnded = true;
+      storeList(run);
+    },
+    // All items of a run in the order of its envelopes, whichever came first.
+    items(run) {
+      const envelopes = run.texts.map((text) => JSON.parse(text));
+      return envelopes.sort((a, b) => a.seq - b.seq).flatMap((envelope) => envelope.items);
+    },
+  };
+}

@@ -1,0 +1,58 @@
+"""What the page offers ready-made: example prompts and presets. Values alone; their names and the
+one line why stand in the words tables under `example.` and `preset.`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specviz.config import MAX_LANES, Catalog
+from specviz.views.summary import PLAIN_DRAFTER
+
+EXAMPLES = {  # chosen to differ in how well they can be guessed
+    "chat": "Explain how rainbows form, step by step.",
+    "code": "Write a Python function that returns the n-th Fibonacci number with a loop.",
+    "copying": "Copy this text exactly, twice: The lighthouse on the cliff turns its lamp at dusk. "
+    "The lamp on the cliff warns the ships at dusk. The ships turn at dusk.",
+    "list": "List the planets from the sun outwards, one per line, each with one fact.",
+    "maths": "A train covers 60 km in its first hour and 45 km in its second. "
+    "What is its average speed? Show each step.",
+    "prose": "Write a short story about a lighthouse keeper who finds a letter.",
+    "language": "Écris une courte lettre à un ami pour l'inviter à la mer cet été.",
+}
+DEFAULT_PROMPT = EXAMPLES["chat"]
+PREFERRED = (PLAIN_DRAFTER, "eagle3", "draft_model", "prompt_lookup", "lookahead", "medusa")
+
+
+def presets(catalog: Catalog) -> dict[str, dict[str, Any]]:
+    """Settings by preset name, in the form that `read_request` takes; only what exists here."""
+    able = runnable(catalog, catalog.targets[0].name)
+    quick = [name for name in (PLAIN_DRAFTER, "prompt_lookup", "eagle3") if name in able][:3]
+    return {
+        "fast": {"lanes": quick, "max_new_tokens": 48},
+        "quality": {
+            "lanes": first_lanes(catalog),
+            "max_new_tokens": 256,
+            "precision": "float32",
+            "temperature": 0.7,
+            "top_p": 0.95,
+            "verification": "coupled",
+        },
+        "teaching": {
+            "lanes": [n for n in (PLAIN_DRAFTER, "draft_model") if n in able],
+            "knobs": {"draft_model": {"num_draft_tokens": 4}} if "draft_model" in able else {},
+            "max_new_tokens": 32,
+        },
+    }
+
+
+def runnable(catalog: Catalog, target: str) -> list[str]:
+    """The drafters that can run on `target` here."""
+    return [d.name for d in catalog.drafters if catalog.can_run(target, d.name)]
+
+
+def first_lanes(catalog: Catalog) -> list[str]:
+    """The lanes a new visitor gets: at most as many as one run takes, plain decoding first."""
+    able = runnable(catalog, catalog.targets[0].name)
+    ranked = sorted(able, key=lambda n: PREFERRED.index(n) if n in PREFERRED else len(PREFERRED))
+    chosen = set(ranked[:MAX_LANES])
+    return [name for name in able if name in chosen]

@@ -158,7 +158,7 @@ def checked(request: Request, catalog: Catalog) -> Request:
         if not catalog.can_run(request.target, lane.drafter):
             raise ValueError(
                 f"There are no trained {lane.drafter} weights for {request.target}: train them with "
-                f"`python -m specviz train`, start with --drafters FOLDER if you have them, or "
+                "`python -m specviz train`, start with --drafters FOLDER if you have them, or "
                 "choose another drafter."
             )
     return replace(request, lanes=lanes)

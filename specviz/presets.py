@@ -140,6 +140,7 @@ DEFAULT_SOURCES = WeightSources(
     ),
 )
 
+SHIPPED_DRAFTERS = Path(__file__).parents[1] / "assets" / "drafters"  # by target, then by method
 TARGETS: tuple[TargetSpec, ...] = (DEFAULT_TARGET,)
 WEIGHT_SOURCES: dict[str, WeightSources] = {DEFAULT_TARGET.name: DEFAULT_SOURCES}
 

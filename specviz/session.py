@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
 from specviz.config import Catalog, Request, checked
-from specviz.presets import TARGETS, local_target
+from specviz.presets import SHIPPED_DRAFTERS, TARGETS, local_target
 from specviz.trace import Failure, Progress, SessionEvent, TraceEvent
 from specviz.trace_io import dump_event, load_events
 
@@ -105,15 +105,26 @@ class LiveSession:
         self._latest: Progress | None = None  # of whoever is being served, for those who wait
 
     def catalog(self) -> Catalog:
-        from specviz.drafters import DRAFTERS, drafter_info
+        from specviz.drafters import DRAFTERS, NEEDS_WEIGHTS, drafter_info
 
-        return Catalog(self._targets, tuple(map(drafter_info, DRAFTERS)))
+        untrained = {
+            (target.name, drafter)
+            for target in self._targets
+            for drafter, method in NEEDS_WEIGHTS.items()
+            if not self._has_weights(target.name, method)
+        }
+        return Catalog(self._targets, tuple(map(drafter_info, DRAFTERS)), frozenset(untrained))
+
+    def _has_weights(self, target: str, method: str) -> bool:
+        """Whether a folder of them lies where the engine would look; what is in it, it says later."""
+        roots = (self._drafters, SHIPPED_DRAFTERS / target)
+        return any(root is not None and (root / method).is_dir() for root in roots)
 
     def events(self, request: Request) -> Iterator[SessionEvent]:
         try:
             request = checked(request, self.catalog())
         except ValueError as error:
-            yield Failure(str(error))
+            yield Failure(str(error), is_refusal=True)
             return
         ticket = _Ticket(request)
         self._enter(ticket)
@@ -170,7 +181,7 @@ class LiveSession:
             if not ticket.is_cancelled.is_set():
                 self._pass_on(ticket)
         except Exception as error:  # noqa: BLE001 - the one place where a run's errors end
-            ticket.events.put(Failure(_sentence(error)))
+            ticket.events.put(Failure(_sentence(error), isinstance(error, ValueError)))
         finally:
             self._latest = None
             ticket.events.put(None)

@@ -227,6 +227,7 @@ class Failure:
     """The run could not start or had to end; the sentence says why and what to do. Not recorded."""
 
     message: str
+    is_refusal: bool = False  # what was asked for cannot be run as asked: ask otherwise
     kind: Literal["failure"] = "failure"
 
 

@@ -149,12 +149,13 @@ def test_replay_needs_no_torch(tmp_path: Path) -> None:
 def test_a_run_that_cannot_start_fails_and_leaves_the_old_recording(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The recorder opens its file at once; a failed start used to leave an empty one behind."""
+    """The recorder opens its file at once; a failed start used to leave an empty one behind. And a
+    folder that is no checkpoint is bad input, code 2; it was told apart only before the load."""
     trace = tmp_path / "old.jsonl"
     trace.write_text("an older run", encoding="utf-8")
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert main(["run", "x", "--target", str(empty), "--out", str(trace)]) == 1
+    assert main(["run", "x", "--target", str(empty), "--out", str(trace)]) == 2
     told = capsys.readouterr()
     assert "config.json" in told.err
     assert not told.out

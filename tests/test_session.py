@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from specviz.config import LaneSpec, SamplingParams, lane_names
 from specviz.drafters import DRAFTERS
+from specviz.presets import local_target
 from specviz.session import LiveSession, Recorder, ReplaySession, drain
 from specviz.trace import Failure, LaneEnd, LaneStart, Progress, RoundTrace, RunEnd, RunStart
 from specviz.trace_io import dump_events, load_events, read_trace
@@ -193,3 +195,34 @@ def test_the_answer_is_what_the_stream_showed(session: LiveSession) -> None:
             assert "".join(r.text for r in rounds) == end.text
             assert not any(s in end.text for s in stop)
     assert dump_events(events).isascii()
+
+
+def test_the_catalogue_knows_which_drafters_lack_weights(tmp_path: Path) -> None:
+    """Found by looking for folders, so it can be asked before anything is loaded."""
+    (tmp_path / "medusa").mkdir()
+    with closing(LiveSession(drafters=tmp_path)) as session:
+        catalog = session.catalog()
+    target = catalog.targets[0].name
+    assert catalog.can_run(target, "medusa")
+    assert catalog.can_run(target, "lookahead")
+    without = {name for _, name in catalog.untrained}
+    assert without <= {"eagle", "eagle2", "eagle3", "mtp"}
+
+
+@pytest.mark.parametrize(
+    ("files", "has_template"),
+    [
+        ({"tokenizer_config.json": "{}"}, False),
+        ({"tokenizer_config.json": '{"chat_template": "x"}'}, True),
+        ({"tokenizer_config.json": "{}", "chat_template.jinja": "x"}, True),
+        ({"tokenizer_config.json": "not json"}, True),  # refused at load, with its reason
+        ({}, True),
+    ],
+    ids=str,
+)
+def test_a_base_model_is_known_by_its_files(
+    tmp_path: Path, files: dict[str, str], has_template: bool
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert local_target(str(tmp_path)).has_chat_template is has_template

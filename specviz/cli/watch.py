@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import TextIO
 
-from specviz.cli import DONE, FAILED, INTERRUPTED
+from specviz.cli import BAD_INPUT, DONE, FAILED, INTERRUPTED
 from specviz.trace import Failure, LaneEnd, Progress, RoundTrace, RunStart, SessionEvent
 from specviz.views.summary import PLAIN_DRAFTER, run_summary
 
@@ -23,7 +23,7 @@ def watch(events: Iterator[SessionEvent], out: TextIO, err: TextIO) -> int:
             continue
         if isinstance(event, Failure):
             err.write(f"{event.message}\n")
-            return FAILED
+            return BAD_INPUT if event.is_refusal else FAILED
         seen.append(event)
         if isinstance(event, RunStart):
             shown = _shown_lane(event)

@@ -22,6 +22,14 @@ DRAFTERS = {
     "medusa": "specviz.drafters.medusa:Medusa",
     "mtp": "specviz.drafters.mtp:Mtp",
 }
+# Drafter -> the method of the trained weights without which it cannot be built (`TargetKit.trained`).
+NEEDS_WEIGHTS = {
+    "eagle": "eagle",
+    "eagle2": "eagle",
+    "eagle3": "eagle3",
+    "medusa": "medusa",
+    "mtp": "mtp",
+}
 
 
 def drafter_class(name: str) -> type[Drafter]:

@@ -33,9 +33,9 @@ from specviz.lm.loading import (
 from specviz.lm.low_rank import updates_of
 from specviz.lm.vocabulary import check_same_tokens
 from specviz.lm.weights import fetch
+from specviz.presets import SHIPPED_DRAFTERS
 from specviz.trace import Progress
 
-SHIPPED_DRAFTERS = Path(__file__).parents[2] / "assets" / "drafters"  # by target, then by method
 HEAD_CHUNK = 64  # hidden dimensions whose column of the head is asked for at once
 
 

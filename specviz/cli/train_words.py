@@ -27,8 +27,8 @@ def add_train(words: argparse.ArgumentParser) -> None:
 def _add_data(words: argparse.ArgumentParser) -> None:
     words.description = (
         "Make a corpus: prompts of many kinds, answered by the target itself, and the hidden states "
-        "drafters learn from. It takes hours on a CPU and about 4 kB a token on disk for the "
-        "default target. Ctrl-C loses the shards under way; the same command goes on."
+        "drafters learn from. It takes hours on a CPU and 4.6 kB a token on disk for the default "
+        "target. Ctrl-C loses the shards under way; the same command goes on."
     )
     _add_target(words)
     words.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="of the corpus")

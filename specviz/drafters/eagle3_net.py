@@ -86,7 +86,8 @@ class Eagle3Net(nn.Module):
     def losses(self, batch: TrainBatch, random: torch.Generator) -> dict[str, Tensor]:
         del random
         targets = self.vocab.answers(batch)
-        total, found = torch.zeros(()), dict[str, Tensor]()
+        total = torch.zeros((), device=batch.tokens.device)
+        found = dict[str, Tensor]()
         for step, hidden in enumerate(self._steps(batch)):
             rows, at = targets.after(step + 1)
             loss = soft_cross_entropy(self._logits(hidden[rows]), targets.probs, at).mean()

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from specviz.lm.rotary import rotary
 
 # B = sequences, T = rows, H = hidden size, Q and K = number of query and of key-value heads,
 # D = head size
@@ -45,7 +46,7 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(in_width, num_keys, bias=False)
         self.v_proj = nn.Linear(in_width, num_keys, bias=False)
         self.o_proj = nn.Linear(num_queries, config.hidden_size, bias=False)
-        self.rope = LlamaRotaryEmbedding(config)
+        self.rope = rotary(config)
 
     def forward(self, x: Tensor, past: Past) -> Tensor:
         """(B, T, H). Row t of step k stands at position t + k; its keys join `past`."""

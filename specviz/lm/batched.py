@@ -114,10 +114,12 @@ class BatchedLM:
     @torch.inference_mode()
     def step(self, tokens: Tensor, cache: SlotCache) -> Tensor:
         """(B, V) logits after one more token in every slot; lengths grow by one."""
-        positions, slots = cache.lengths.to(self.device), torch.arange(len(tokens))
+        positions = cache.lengths.to(self.device)
+        slots = torch.arange(len(tokens), device=self.device)
         hidden = self.embedding[tokens][:, None]
         cos, sin = self._rope(hidden, positions[:, None])
-        chunks = [self._chunk(rows, positions) for rows in torch.split(slots, CHUNK)]
+        starts = range(0, len(tokens), CHUNK)
+        chunks = [self._chunk(slice(i, i + CHUNK), cache.lengths, positions) for i in starts]
         for i, layer in enumerate(self._layers):
             query, key, value = self._heads(layer, hidden, cos, sin)
             cache.rows[i, 0, slots, :, positions] = key[:, :, 0]
@@ -142,9 +144,10 @@ class BatchedLM:
         """(n, V) logits of (n, H) hidden states after the final norm."""
         return self._head(hidden)
 
-    def _chunk(self, slots: Tensor, positions: Tensor) -> tuple[slice, int, Tensor]:
-        rows = slice(int(slots[0]), int(slots[-1]) + 1)
-        end = int(positions[rows].max()) + 1
+    def _chunk(self, rows: slice, lengths: Tensor, positions: Tensor) -> tuple[slice, int, Tensor]:
+        """Slots, how many cached rows the longest of them reads, and the additive mask of each.
+        `positions` are the lengths, on the device: reading one there would wait for it."""
+        end = int(lengths[rows].max()) + 1
         hidden = torch.arange(end, device=self.device) > positions[rows, None]
         mask = torch.zeros(hidden.shape, dtype=torch.bfloat16, device=self.device)
         group = self.num_heads // self.num_kv_heads

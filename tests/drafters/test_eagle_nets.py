@@ -141,7 +141,7 @@ def test_eagle3_loss_by_hand(frozen: FrozenTarget) -> None:
 @pytest.mark.parametrize(
     ("build", "steps", "depths"),
     [
-        pytest.param(EagleNet, 120, 5, id="eagle"),
+        pytest.param(EagleNet, 200, 5, id="eagle"),
         pytest.param(lambda frozen: Eagle3Net(frozen, num_steps=4), 60, 4, id="eagle3"),
     ],
 )

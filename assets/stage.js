@@ -5,16 +5,18 @@
 const SpecVizStage = (function () {
   const { newRun, addItem, draftingLanes } = SpecVizRun;
   const { axisEnd, timeAt, positionAt, placeOf, finishedRound } = SpecVizTime;
-  const { word, tell, put, say, show, setIcon, inksOf } = SpecVizDom;
+  const { tell, put, say, show, inksOf } = SpecVizDom;
   const { makeLane, drawLane, lightLane } = SpecVizLane;
-  const { makeRow, drawRace, positionUnder, drawTicks } = SpecVizRace;
+  const { drawRace, positionUnder, drawTicks } = SpecVizRace;
   const { makeMask, drawMask } = SpecVizMask;
   const { makeCard, drawCard } = SpecVizCard;
   const { makeNumbers, drawNumbers, drawCurve } = SpecVizNumbers;
-  const { SETTINGS, makePage, drawRunLine, drawTable } = SpecVizPage;
+  const { SETTINGS, makePage, drawRunLine, drawTransport, drawTable } = SpecVizPage;
   const { newSelection, chosenOf, deciding, listenLane, listenMask } = SpecVizSelect;
+  const { newEar } = SpecVizHear;
   const Play = SpecVizPlay;
 
+  const MAX_GHOST_LANES = 4;
   const MAX_SHOWN = 4; // lanes shown at first; the others are one click away
   const ANNOUNCE_SECONDS = 2; // at most one spoken line in that time while playing
   const LIVE_PAINT_MS = 200; // a live run on the same processor is slowed down by each painting
@@ -23,13 +25,12 @@ const SpecVizStage = (function () {
 
   function mount(parent) {
     const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
-    const retired = new Set();
     const player = Play.newPlayer();
     const selection = newSelection();
     const options = { hasRest: true, isSmooth: false, isCalm: calm.matches, isClose: false,
       hasGhosts: true, hasIds: false, hasLost: false };
     const shown = new Set();
-    let incoming = null; // the run that is heard
+    const ghosts = []; // lanes of an earlier run
     let run = null; // the run that is shown
     let lead = null; // the lane that steps go by and the pane explains
     let filter = null; // accepted length whose rounds the scrub bar shows
@@ -44,58 +45,28 @@ const SpecVizStage = (function () {
     let lastTick = 0;
     let paintedAt = -Infinity;
     let spokenAt = -Infinity;
+    const cost = { paints: 0, ms: 0 }; // of painting, for tests of it
     let told = { error: "", notice: null };
 
     // -- listening
 
+    const ear = newEar({
+      started: replaceRun, notice, fail,
+      lane: (lane) => shown.size < MAX_SHOWN && shown.add(lane),
+      complete: () => told.kind === "gap" && fail(""),
+    });
+
     function receive(text) {
-      const envelope = JSON.parse(text);
-      if (envelope.v !== 1) return fail(word("stage.too_old"));
-      if (retired.has(envelope.run)) return undefined;
-      if (!incoming || incoming.id !== envelope.run) {
-        if (incoming) retired.add(incoming.id);
-        incoming = newRun(envelope);
-        fail("");
-      }
-      if (envelope.seq >= incoming.nextSeq) incoming.held.set(envelope.seq, envelope);
-      while (incoming.held.has(incoming.nextSeq)) {
-        const next = incoming.held.get(incoming.nextSeq);
-        incoming.held.delete(incoming.nextSeq);
-        incoming.nextSeq += 1;
-        next.items.forEach(take);
-        if (next.last) {
-          incoming.isEnded = true;
-          incoming.version += 1;
-        }
-      }
-      if (incoming.held.size) fail(word("stage.gap_part", { part: incoming.nextSeq + 1 }), "gap");
-      else if (told.kind === "gap") fail("");
+      ear.receive(text);
       if (run) {
         chooseLead();
         Play.open(player, run, options.isCalm);
       }
       wake();
-      return undefined;
     }
 
-    function take(item) {
-      if (item.kind === "progress") return notice(item.message, item.done, item.total, item.stage);
-      if (item.kind === "failure") {
-        notice("");
-        return fail(item.message);
-      }
-      if (item.kind === "start") {
-        notice("");
-        addItem(incoming, item);
-        return replaceRun();
-      }
-      addItem(incoming, item);
-      if (item.kind === "lane" && shown.size < MAX_SHOWN) shown.add(incoming.byNumber.get(item.lane));
-      return undefined;
-    }
-
-    function replaceRun() {
-      run = incoming;
+    function replaceRun(started) {
+      run = started;
       lead = null;
       filter = null;
       shown.clear();
@@ -107,9 +78,13 @@ const SpecVizStage = (function () {
     function clearLanes() {
       views = [];
       page.lanes.replaceChildren();
+      clearRace();
+    }
+
+    function clearRace() {
       page.race.names.replaceChildren();
       page.race.counts.replaceChildren();
-      Object.assign(page.race, { rows: [], key: "" });
+      Object.assign(page.race, { rows: [], key: "", still: "" });
     }
 
     function chooseLead() {
@@ -133,8 +108,12 @@ const SpecVizStage = (function () {
 
     // -- time
 
+    function isLive() {
+      return Boolean(run) && run.source === "live" && !run.isEnded && !run.interrupted;
+    }
+
     function isThrottled() {
-      return Boolean(run) && run.source === "live" && !run.isEnded && !run.interrupted && !options.isSmooth;
+      return isLive() && !options.isSmooth;
     }
 
     // What a person does is painted at once; what a live run sends, a few times a second.
@@ -159,6 +138,8 @@ const SpecVizStage = (function () {
       const elapsed = lastTick ? Math.min((now - lastTick) / 1000, 0.25) : 0;
       if (run && lead) Play.advance(player, run, lead, elapsed, now, { ...options, isThrottled: isThrottled() });
       draw(now);
+      cost.paints += 1;
+      cost.ms += performance.now() - paintedAt;
       const isMoving = run && lead &&
         (player.isPlaying || (player.isFollowing && !Play.isCaughtUp(player, run)));
       lastTick = isMoving ? now : 0;
@@ -214,7 +195,7 @@ const SpecVizStage = (function () {
       if (!inks) inks = inksOf(page.root);
       drawRunLine(page, run);
       drawRace(page.race, run, { position: player.position, axis: player.axis, isClose: options.isClose, lead,
-        shown, width: widths.race, inks, theme, placeAt: (lane) => placeOf(lane, timeOf(lane)) });
+        ghosts, showLane, explain, shown, width: widths.race, inks, theme, placeAt: (lane) => placeOf(lane, timeOf(lane)) });
       run.lanes.forEach((lane, i) => {
         show(views[i].root, shown.has(lane));
         put(views[i].root, "data-lead", lane === lead);
@@ -224,7 +205,9 @@ const SpecVizStage = (function () {
         lightLane(views[i], lane, placeOf(lane, time), chosenIn(lane));
       });
       drawPane();
-      drawTransport();
+      drawTransport(page.transport, player, { end: axisEnd(run, player.axis), isLive: isLive(),
+        round: lead ? lead.rounds.length + 1 : 1 });
+      if (lead) drawTicks(page.transport.scrub, run, lead, player.axis, widths.scrub, inks, theme, filter);
       speak(now);
     }
 
@@ -239,7 +222,6 @@ const SpecVizStage = (function () {
         const view = makeLane(lane, views.length);
         listenLane(view, lane, timeOf, choose, goTo);
         view.explain.addEventListener("click", () => explain(lane));
-        makeRow(page.race, lane, views.length, showLane, explain);
         views.push(view);
         page.lanes.append(view.root);
         observer.observe(view.root);
@@ -270,31 +252,6 @@ const SpecVizStage = (function () {
       drawTable(page, lane, (index) => goTo(lane, index));
     }
 
-    function drawTransport() {
-      const { buttons, live, scrub, speed, axis, clock } = page.transport;
-      const end = axisEnd(run, player.axis);
-      const isLive = run.source === "live" && !run.isEnded && !run.interrupted;
-      const isOn = player.isPlaying || (player.isFollowing && isLive);
-      const name = isOn ? "pause" : "play";
-      setIcon(buttons.play, name);
-      put(buttons.play, "aria-label", word("stage.move." + name));
-      say(buttons.play.lastChild, word("stage.move." + name));
-      put(buttons.play, "data-invites", !isOn && player.position < end);
-      show(live, isLive);
-      put(live, "aria-pressed", player.isFollowing);
-      if (speed.value !== player.speed) speed.value = player.speed;
-      if (axis.value !== player.axis) axis.value = player.axis;
-      const value = end > 0 ? Math.round((player.position / end) * 10000) : 0;
-      if (Number(scrub.input.value) !== value) scrub.input.value = value;
-      if (lead) drawTicks(scrub, run, lead, player.axis, widths.scrub, inks, theme, filter);
-      const isWaiting = player.isPlaying && player.position >= end;
-      const digits = player.axis === "time" ? 3 : 1;
-      const waits = word("stage.waiting", { round: lead ? lead.rounds.length + 1 : 1 });
-      say(clock, isWaiting ? waits : word("stage.clock." + player.axis,
-        { at: player.position.toFixed(digits), end: end.toFixed(player.axis === "time" ? 3 : 0) }));
-      put(scrub.input, "aria-valuetext", clock.textContent);
-    }
-
     // One line for the ear: the round that ended last, in any lane.
     function speak(now) {
       if (now - spokenAt < ANNOUNCE_SECONDS * 1000) return;
@@ -303,7 +260,7 @@ const SpecVizStage = (function () {
         const round = finishedRound(lane, placeOf(lane, timeOf(lane)));
         if (round && (!last || round.at[3] > last.round.at[3])) last = { lane, round };
       }
-      const words = last ? last.lane.info.title + ". " + tell(last.round.sentence) : "";
+      const words = last ? tell(last.lane.info.title) + ". " + tell(last.round.sentence) : "";
       if (page.spoken.textContent === words) return;
       spokenAt = now;
       say(page.spoken, words);
@@ -465,13 +422,13 @@ const SpecVizStage = (function () {
       receive,
       seek,
       pending(message) {
-        if (incoming) retired.add(incoming.id);
+        ear.retire();
         fail("");
         notice(message);
       },
       interrupted(message) {
         notice("");
-        if (incoming && incoming === run && !run.isEnded) run.interrupted = message;
+        ear.interrupt(message);
         fail(message);
         wake(true);
       },
@@ -479,8 +436,9 @@ const SpecVizStage = (function () {
         return { run: run ? run.id : null, time: player.position, end: run ? axisEnd(run, player.axis) : 0,
           isPlaying: player.isPlaying, isFollowing: player.isFollowing };
       },
+      cost: () => ({ ...cost }),
       // What is looked at, in plain values, and the way back to it once its run is there.
-      view() {
+      place() {
         const place = run && lead ? placeOf(lead, timeOf(lead)) : null;
         const { pin } = selection;
         return { lane: lead ? lead.info.lane : null, round: place ? place.round.round : 0, phase: place ? place.phase : "",
@@ -488,7 +446,7 @@ const SpecVizStage = (function () {
           lanes: run ? run.lanes.filter((lane) => shown.has(lane)).map((lane) => lane.info.lane) : [],
           ...Object.fromEntries(SETTINGS.map((name) => [name, options[nameOf(name)]])) };
       },
-      restore(view) {
+      go(view) {
         if (!run) return;
         const lane = run.byNumber.get(view.lane);
         for (const name of SETTINGS) if (name in view) setOption(nameOf(name), Boolean(view[name]));
@@ -502,6 +460,17 @@ const SpecVizStage = (function () {
         if (!lane.rounds[index]) return;
         goTo(lane, index);
         if (Number.isInteger(view.row)) choose("pin", lane, { index, row: view.row });
+      },
+      // An earlier run's items, shown pale in the race; null takes them away.
+      ghost(items) {
+        ghosts.length = 0;
+        if (items) {
+          const earlier = newRun({});
+          for (const item of items) addItem(earlier, item);
+          ghosts.push(...earlier.lanes.filter((lane) => lane.rounds.length).slice(0, MAX_GHOST_LANES));
+        }
+        clearRace();
+        wake(true);
       },
       destroy() {
         cancelAnimationFrame(frame);

@@ -97,7 +97,7 @@ const SpecVizCard = (function () {
     if (status === "lookahead") return say(view.sentence, word("stage.lookahead_said"));
     const trial = tree.trials[row];
     const [p, q] = [chance(tree.softmax_prob[row]), chance(tree.draft_prob[row])];
-    if (draft.score[row] !== null) {
+    if (draft.score && draft.score[row] !== null) {
       say(view.more, word("stage.score_said", { score: draft.score[row].toFixed(3), rank: draft.rank[row],
         grown: draft.num_grown }));
     }

@@ -3,7 +3,7 @@
 
 const SpecVizLane = (function () {
   const { clamp, lastEnd, versusAt } = SpecVizRun;
-  const { placeOf, finishedRound, passesAt, isRead, isTold } = SpecVizTime;
+  const { placeOf, finishedRound, passesAt, isRead, lookKey } = SpecVizTime;
   const { word, tell, el, put, say, show, number, percent, milliseconds, PARTS, pool } = SpecVizDom;
   const { makeTree, drawTree, lightTree } = SpecVizTree;
   const { makeSource, drawSource, lightSource } = SpecVizSource;
@@ -54,7 +54,7 @@ const SpecVizLane = (function () {
     exact.setAttribute("data-lossy", info.is_lossy);
     const explain = el("button", "sv-explain", word("stage.explain"));
     explain.type = "button";
-    const head = el("header", "sv-lanehead", key, el("h3", "sv-title", info.title), exact, words.place,
+    const head = el("header", "sv-lanehead", key, el("h3", "sv-title", tell(info.title)), exact, words.place,
       words.state, explain);
     const about = el("p", "sv-about",
       [info.description, tell(info.prefill), info.knobs].filter(Boolean).join("; "));
@@ -68,7 +68,7 @@ const SpecVizLane = (function () {
       phases.root, words.sentence);
     const pair = el("div", "sv-pair", treePanel, textPanel);
     root.append(pair);
-    root.setAttribute("aria-label", info.title);
+    root.setAttribute("aria-label", tell(info.title));
     return { root, pair, figures, words, tree, source, strip, cache, phases, explain, lit: "" };
   }
 
@@ -165,7 +165,8 @@ const SpecVizLane = (function () {
   function lightLane(view, lane, place, chosen) {
     const isHere = Boolean(chosen && place && place.index === chosen.index);
     const light = isHere ? { ...chosen, above: aboveOf(place.round, chosen) } : null;
-    const key = place ? place.index + place.phase + (isTold(place) ? place.part : "") + JSON.stringify(chosen) : "";
+    const at = chosen ? [chosen.index, chosen.row, chosen.column] : "";
+    const key = place ? [place.index, lookKey(place), view.tree.laid, at].join() : "";
     if (view.lit !== key) {
       view.lit = key;
       lightTree(view.tree, light);

@@ -60,7 +60,7 @@ const SpecVizNumbers = (function () {
     const index = done ? done.round : 0;
     const versus = done ? versusAt(lane, time) : null;
     const key = [run.id, lane.info.lane, index, versus ? versus.speedup : "", filter].join() + SpecVizWords.language();
-    say(view.title, word("stage.numbers", { lane: lane.info.title }));
+    say(view.title, word("stage.numbers", { lane: tell(lane.info.title) }));
     say(view.badge, word(run.source === "live" ? "stage.measured" : "stage.recorded"));
     if (view.key === key) return;
     view.key = key;

@@ -2,10 +2,10 @@
 // Built once for each language; what is in it is written by others.
 
 const SpecVizPage = (function () {
-  const { word, tell, el, svg, put, say, show, button, select, checkbox, milliseconds, PARTS } = SpecVizDom;
+  const { word, tell, el, svg, put, say, show, setIcon, button, select, checkbox, milliseconds, PARTS } = SpecVizDom;
   const { AXES } = SpecVizTime;
   const { makeNode, placeNode, lookNode } = SpecVizTree;
-  const { makeRace, makeScrub } = SpecVizRace;
+  const { makeRace, makeScrub, SCRUB_STEPS } = SpecVizRace;
   const MOVES = ["home", "round_back", "back", "play", "forward", "round_forward", "end", "rejection", "best"];
   const SPEEDS = ["0.25", "0.5", "1", "2", "4", "8", "true"];
   const LOOKS = ["root", "pending", "accepted", "rejected", "unreached", "bonus", "recovered", "ghost"];
@@ -124,6 +124,30 @@ const SpecVizPage = (function () {
     say(page.prompt.lastChild, start.prompt);
   }
 
+  // `frame` is {end, isLive, round}: how far the axis goes, and the round that would come next.
+  function drawTransport(transport, player, frame) {
+    const { buttons, live, scrub, speed, axis, clock } = transport;
+    const { end, isLive } = frame;
+    const isOn = player.isPlaying || (player.isFollowing && isLive);
+    const name = isOn ? "pause" : "play";
+    setIcon(buttons.play, name);
+    put(buttons.play, "aria-label", word("stage.move." + name));
+    say(buttons.play.lastChild, word("stage.move." + name));
+    put(buttons.play, "data-invites", !isOn && player.position < end);
+    show(live, isLive);
+    put(live, "aria-pressed", player.isFollowing);
+    if (speed.value !== player.speed) speed.value = player.speed;
+    if (axis.value !== player.axis) axis.value = player.axis;
+    const value = end > 0 ? Math.round((player.position / end) * SCRUB_STEPS) : 0;
+    if (Number(scrub.input.value) !== value) scrub.input.value = value;
+    const isTime = player.axis === "time";
+    const isWaiting = player.isPlaying && player.position >= end;
+    say(clock, isWaiting ? word("stage.waiting", { round: frame.round })
+      : word("stage.clock." + player.axis,
+        { at: player.position.toFixed(isTime ? 3 : 1), end: end.toFixed(isTime ? 3 : 0) }));
+    put(scrub.input, "aria-valuetext", clock.textContent);
+  }
+
   // The explained lane's rounds as a table: the same data for those who do not see the picture.
   function drawTable(page, lane, onRound) {
     const box = page.table.lastChild;
@@ -140,9 +164,9 @@ const SpecVizPage = (function () {
         word("stage.outcome." + round.outcome), round.new.text.join(" "),
         ...PARTS.map((part) => milliseconds(round.time[part].seconds))].map((text) => el("td", "", String(text))));
     });
-    box.replaceChildren(el("table", "", el("caption", "", lane.info.title), el("thead", "", head),
+    box.replaceChildren(el("table", "", el("caption", "", tell(lane.info.title)), el("thead", "", head),
       el("tbody", "", ...rows)));
   }
 
-  return { MOVES, SETTINGS, makePage, drawRunLine, drawTable };
+  return { SETTINGS, makePage, drawRunLine, drawTransport, drawTable };
 })();

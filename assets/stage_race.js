@@ -2,15 +2,15 @@
 // beside it; and the ticks of the scrub bar, whose shape tells what became of each draft.
 
 const SpecVizRace = (function () {
-  const { clamp, firstWhere, draftingLanes } = SpecVizRun;
+  const { clamp, firstWhere } = SpecVizRun;
   const { axisEnd, stretch, tokensShown } = SpecVizTime;
-  const { word, el, put, say, show, clearCanvas, milliseconds, PARTS } = SpecVizDom;
+  const { word, tell, el, put, say, clearCanvas, milliseconds, PARTS } = SpecVizDom;
   const ROW = 28;
   const BAR = 18;
-  const AXIS = 20;
   const CLOSE_ROUNDS = 8; // of the longest first round, across a close-up
   const INSET = 8; // half the thumb of the scrub bar
   const TICKS = 20;
+  const SCRUB_STEPS = 10000;
 
   function makeRace() {
     const names = el("div", "sv-racenames");
@@ -21,23 +21,39 @@ const SpecVizRace = (function () {
     const middle = el("div", "sv-racemiddle", canvas);
     const axis = el("p", "sv-raceaxis");
     const root = el("div", "sv-race", names, middle, counts, el("span", ""), axis);
-    return { root, names, canvas, middle, counts, axis, rows: [], key: "", frame: null };
+    return { root, names, canvas, middle, counts, axis, rows: [], key: "", still: "", frame: null };
   }
 
-  function makeRow(view, lane, index, onShow, onLead) {
+  function makeRow(lane, index, state) {
     const check = el("input", "");
     Object.assign(check, { type: "checkbox", checked: true });
-    check.setAttribute("aria-label", word("stage.show_lane", { lane: lane.info.title }));
-    check.addEventListener("change", () => onShow(lane, check.checked));
-    const lead = el("button", "sv-racename", el("b", "", String(index + 1)), " " + lane.info.title);
+    check.setAttribute("aria-label", word("stage.show_lane", { lane: tell(lane.info.title) }));
+    check.addEventListener("change", () => state.showLane(lane, check.checked));
+    const lead = el("button", "sv-racename", el("b", "", String(index + 1)), " " + tell(lane.info.title));
     lead.type = "button";
     lead.title = word("stage.explain_lane");
-    lead.addEventListener("click", () => onLead(lane));
-    const count = el("span", "sv-racecount");
-    const place = el("span", "sv-raceplace");
-    view.names.append(el("div", "sv-racerow", check, lead));
-    view.counts.append(el("div", "sv-racerow", count, place));
-    view.rows.push({ check, lead, count, place });
+    lead.addEventListener("click", () => state.explain(lane));
+    return { check, lead, name: el("div", "sv-racerow", check, lead) };
+  }
+
+  function makeGhostRow(lane) {
+    const label = el("span", "sv-ghostname", word("stage.ghost_lane", { lane: tell(lane.info.title) }));
+    return { check: null, lead: null, name: el("div", "sv-racerow", label) };
+  }
+
+  // A row for each lane, then one for each of an earlier run's.
+  function addRows(view, run, state) {
+    const wanted = [...run.lanes, ...state.ghosts];
+    while (view.rows.length < wanted.length) {
+      const lane = wanted[view.rows.length];
+      const isGhost = view.rows.length >= run.lanes.length;
+      const row = isGhost ? makeGhostRow(lane) : makeRow(lane, view.rows.length, state);
+      Object.assign(row, { count: el("span", "sv-racecount"), place: el("span", "sv-raceplace") });
+      view.names.append(row.name);
+      view.counts.append(el("div", "sv-racerow", row.count, row.place));
+      view.rows.push(row);
+    }
+    return wanted;
   }
 
   // What part of the axis is on screen. While a run grows, the end moves in large steps.
@@ -60,37 +76,75 @@ const SpecVizRace = (function () {
   function drawRace(view, run, state) {
     const { position, axis, isClose, lead, shown, width, inks, theme, placeAt } = state;
     const [from, to] = spanOf(run, axis, position, isClose);
-    run.lanes.forEach((lane, i) => {
+    if (view.rows.length > run.lanes.length + state.ghosts.length ||
+        (state.ghosts.length && view.numLanes !== run.lanes.length)) clearRows(view);
+    view.numLanes = run.lanes.length;
+    const lanes = addRows(view, run, state);
+    lanes.forEach((lane, i) => {
       const row = view.rows[i];
       const place = placeAt(lane);
-      const tokens = tokensShown(place);
-      say(row.count, word("stage.tokens", { n: tokens }));
+      say(row.count, word("stage.tokens", { n: tokensShown(place) }));
+      if (!row.lead) return;
       put(row.lead, "aria-pressed", lane === lead);
       if (row.check.checked !== shown.has(lane)) row.check.checked = shown.has(lane);
       const rank = run.finish.findIndex((one) => one.lane === lane.info.lane);
       const isOver = rank >= 0 && place && place.index === lane.rounds.length - 1 && place.phase === "done";
       say(row.place, isOver ? word("stage.place", { n: rank + 1 }) : "");
     });
-    const height = run.lanes.length * ROW;
+    const height = lanes.length * ROW;
     const scale = width / (to - from || 1);
     const head = Math.round(clamp((position - from) * scale, 0, width));
-    const key = [run.id, run.version, axis, from, to, width, head, theme, lead && lead.info.lane].join();
+    const still = [run.id, run.version, lanes.length, axis, from, to, width, theme].join();
+    const key = still + ":" + head;
     if (view.key === key || width < 40) return;
     view.key = key;
-    const frame = { from, to, scale, width, axis, inks, position, lead };
-    view.frame = frame;
+    view.frame = { from, to, scale, width, axis, inks };
+    if (view.still !== still) {
+      view.still = still;
+      layRace(view, run, lanes, height);
+      const words = axis === "time" ? [milliseconds(from), milliseconds(to)] : [from.toFixed(0), to.toFixed(0)];
+      say(view.axis, word("stage.axis_words." + axis, { from: words[0], to: words[1] }));
+    }
+    blit(view, head, height);
+    drawPlainLine(view.pen, run, run.lanes.length * ROW, view.frame);
+  }
+
+  function clearRows(view) {
+    view.names.replaceChildren();
+    view.counts.replaceChildren();
+    view.rows = [];
+  }
+
+  // Every round twice, off screen: bright as passed, pale as to come. A frame shows parts of both.
+  function layRace(view, run, lanes, height) {
+    const { width } = view.frame;
+    view.passed = view.passed || document.createElement("canvas");
+    view.coming = view.coming || document.createElement("canvas");
+    for (const [canvas, isPast] of [[view.passed, true], [view.coming, false]]) {
+      const pen = clearCanvas(canvas, width, height);
+      lanes.forEach((lane, i) => {
+        pen.globalAlpha = (isPast ? 1 : 0.25) * (i < run.lanes.length ? 1 : 0.5);
+        drawRow(pen, lane, i * ROW + (ROW - BAR) / 2, view.frame, isPast);
+      });
+    }
+  }
+
+  function blit(view, head, height) {
+    const { width, inks } = view.frame;
     const pen = clearCanvas(view.canvas, width, height);
-    run.lanes.forEach((lane, i) => drawRow(pen, lane, i * ROW + (ROW - BAR) / 2, frame));
-    drawPlainLine(pen, run, height, frame);
+    view.pen = pen;
+    const dense = view.canvas.width / width;
+    const part = (canvas, x, wide) => wide > 0 && pen.drawImage(canvas, x * dense, 0, wide * dense,
+      canvas.height, x, 0, wide, height);
+    part(view.passed, 0, head);
+    part(view.coming, head, width - head);
     pen.fillStyle = inks.text;
     pen.fillRect(head - 0.75, 0, 1.5, height);
-    const words = axis === "time" ? [milliseconds(from), milliseconds(to)] : [from.toFixed(0), to.toFixed(0)];
-    say(view.axis, word("stage.axis_words." + axis, { from: words[0], to: words[1] }));
   }
 
   // Rounds that would be thinner than a pixel are drawn as the first of their pixel.
-  function drawRow(pen, lane, y, frame) {
-    const { from, to, scale, width, axis, inks, position } = frame;
+  function drawRow(pen, lane, y, frame, isPast) {
+    const { from, to, scale, width, axis, inks } = frame;
     pen.fillStyle = inks.rule;
     pen.fillRect(0, y + BAR / 2 - 0.5, width, 1);
     const count = lane.rounds.length;
@@ -102,10 +156,8 @@ const SpecVizRace = (function () {
       const [x, right] = [(start - from) * scale, (end - from) * scale];
       if (right - done < 0.7) continue;
       done = right;
-      pen.globalAlpha = end <= position + 1e-9 ? 1 : 0.25;
-      drawRound(pen, lane.rounds[i], x, Math.max(right, x + 0.7), y, frame, end <= position + 1e-9);
+      drawRound(pen, lane.rounds[i], x, Math.max(right, x + 0.7), y, frame, isPast);
     }
-    pen.globalAlpha = 1;
   }
 
   function drawRound(pen, round, x, right, y, frame, isPast) {
@@ -159,7 +211,7 @@ const SpecVizRace = (function () {
     const canvas = el("canvas", "sv-ticks");
     canvas.setAttribute("aria-hidden", "true");
     const input = el("input", "sv-scrub");
-    Object.assign(input, { type: "range", min: 0, max: 10000, step: 1, value: 0 });
+    Object.assign(input, { type: "range", min: 0, max: SCRUB_STEPS, step: 1, value: 0 });
     input.setAttribute("aria-label", word("stage.scrub"));
     return { root: el("div", "sv-scrubbox", canvas, input), canvas, input, key: "" };
   }
@@ -205,5 +257,5 @@ const SpecVizRace = (function () {
     }
   }
 
-  return { makeRace, makeRow, drawRace, positionUnder, makeScrub, drawTicks, show, draftingLanes, AXIS };
+  return { SCRUB_STEPS, makeRace, drawRace, positionUnder, makeScrub, drawTicks };
 })();

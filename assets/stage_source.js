@@ -3,7 +3,7 @@
 
 const SpecVizSource = (function () {
   const { textToken } = SpecVizRun;
-  const { lookOf, isTold } = SpecVizTime;
+  const { lookOf, lookKey, isTold } = SpecVizTime;
   const { word, el, put, say, show, icon, tokenText, MARKS } = SpecVizDom;
   const AROUND = 4; // tokens shown on either side of a match
   const MAX_NGRAMS = 6;
@@ -21,7 +21,7 @@ const SpecVizSource = (function () {
     show(view.root, hasAny);
     if (!hasAny) return;
     const { round } = place;
-    const key = place.index + place.phase + (isTold(place) ? place.part : "") + SpecVizWords.language();
+    const key = place.index + lookKey(place);
     if (view.key === key) return;
     view.key = key;
     view.body.replaceChildren();
@@ -48,7 +48,7 @@ const SpecVizSource = (function () {
     const list = el("div", "sv-pool");
     const { tree, draft } = round;
     const ngrams = draft.pool ? draft.pool.ngrams : [];
-    if (!ngrams.length) list.append(el("p", "sv-none", word("stage.pool_none")));
+    if (draft.pool && !ngrams.length) list.append(el("p", "sv-none", word("stage.pool_none")));
     for (const rows of ngrams.slice(0, MAX_NGRAMS)) {
       const isHit = isTold(place) && tree.status[rows[0]] === "accepted" &&
         rows.some((row) => lookOf(place, row) === "accepted");

@@ -4,7 +4,7 @@
 const SpecVizTree = (function () {
   const { clamp } = SpecVizRun;
   const { lookOf, ghostLook, isRanking, ownLook, lookKey, isRead } = SpecVizTime;
-  const { word, MARKS, svg, el, put, say, markPath, pool, fit, tiny, button } = SpecVizDom;
+  const { word, MARKS, svg, el, put, say, show, markPath, pool, fit, tiny, button } = SpecVizDom;
 
   const NODE = { height: 24, line: 42, pad: 12, minPitch: 78, maxPitch: 132, gap: 18, top: 6 };
   const CHAR = 6.8; // width of a monospaced character at the size of node texts
@@ -86,6 +86,7 @@ const SpecVizTree = (function () {
       nodes: [], links: [], box: null, scale: null, look: "", laid: "", size: [0, 0],
       head: lane.info.has_heads ? HEAD.height : 0,
     };
+    show(view.tools, false); // until a tree is larger than its box
     listenZoom(view);
     return view;
   }
@@ -173,6 +174,7 @@ const SpecVizTree = (function () {
     put(view.root, "viewBox", "0 0 " + w + " " + h);
     const isLarge = w * scale > view.room[0] + 1 || h * scale > view.room[1] + 1;
     put(view.boxNode, "data-pans", isLarge);
+    if (isLarge || view.scale !== null) show(view.tools, true);
     put(view.zoom.fit, "aria-pressed", view.scale === "fit");
   }
 
@@ -272,7 +274,7 @@ const SpecVizTree = (function () {
     if (options.hasIds) {
       say(node.note, word("stage.row_position", { row, position: tree.position[row] }));
     } else if (!isOwn) say(node.note, "");
-    else if (isRanking(place) && draft.rank[row] !== null) {
+    else if (isRanking(place) && draft.rank && draft.rank[row] !== null) {
       say(node.note, "#" + draft.rank[row] + " " + word("stage.score", { s: draft.score[row].toFixed(2) }));
     } else {
       const drafted = "q " + tiny(tree.draft_prob[row]);

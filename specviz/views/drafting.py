@@ -21,7 +21,7 @@ MAX_GUESSES = 4  # of a head, above its depth
 HEADS = {"medusa", "mtp"}  # drafters whose part i guesses the token at depth i
 
 
-def drafting(round_: RoundTrace, next_parent: int) -> dict[str, Any]:
+def drafting(round_: RoundTrace, next_parent: int, *, has_heads: bool) -> dict[str, Any]:
     """The "draft" of a round item; see `views/stage.py` for its fields."""
     rows = _rows_of(round_.tree, round_.candidates)
     ghosts = _ghosts(round_.candidates, rows)
@@ -47,7 +47,7 @@ def drafting(round_: RoundTrace, next_parent: int) -> dict[str, Any]:
             for i in ghosts
         ],
         "places": _places(round_, ghosts, numbers, next_parent) if ghosts else None,
-        "heads": _heads(round_.tree, round_),
+        "heads": _heads(round_.tree, round_) if has_heads else [],
         "window": window_levels(round_.tree),
         "pool": _pool(round_),
         "match": _match(round_),
@@ -101,8 +101,8 @@ def _born(candidate: Candidate, moments: list[float], end: float) -> float:
 
 def _row_facts(
     round_: RoundTrace, rows: dict[int, int], ranks: list[int], moments: list[float]
-) -> dict[str, list[Any]]:
-    """Per row: when it was made, its score, and its place among all candidates."""
+) -> dict[str, list[Any] | None]:
+    """Per row: when it was made, its score, and its place among all candidates (None without)."""
     tree = round_.tree
     born: list[float | None] = [round_.draft_seconds] * len(tree)
     scores: list[float | None] = [None] * len(tree)
@@ -115,10 +115,11 @@ def _row_facts(
             candidate = round_.candidates[index]
             born[row] = _born(candidate, moments, round_.draft_seconds)
             scores[row], places[row] = candidate.score, ranks[index]
+    has_scores = bool(round_.candidates)
     return {
         "born": [short(t) for t in born],
-        "score": [short(s) for s in scores],
-        "rank": places,
+        "score": [short(s) for s in scores] if has_scores else None,
+        "rank": places if has_scores else None,
     }
 
 

@@ -31,7 +31,7 @@ Items, told apart by "kind" (times in seconds on the lane's own clock, prefill e
     start     created, target, device, dtype, quantisation, source, path, machine, prompt (cleaned
               text), prompt_tokens (texts), num_prompt_tokens, prefill_seconds, sampling (message),
               seed, max_new_tokens
-    lane      lane, name, title, description, knobs (words), prefill (message), is_plain, is_lossy,
+    lane      lane, name, title (message), description, knobs (words), prefill (message), is_plain, is_lossy,
               rule "greedy" | "rejection" | "coupled", has_heads, prefill_seconds
     round     lane, round (from 1), at [start, drafted, verified, end], outcome "plain" | "none" |
               "some" | "all", tree, draft, next, new, kept_rows, lost_rows, prefix, rows_written,
@@ -49,7 +49,7 @@ A message is [key, values] of `specviz/words.py`, or a text as it stands.
               odds {row: {gap, tokens [[text, id, p, q, residual, softmax], ...]}} of the rows that
               the walk came to
     draft     steps (seconds of each pass of the drafter), born (seconds into the round at which
-              each row was made), grown_at, score, rank, num_grown, num_pruned,
+              each row was made), grown_at, score, rank (null without candidates), num_grown, num_pruned,
               ghosts [{text, id, parent, depth, score, rank, born}] pruned candidates, number
               N + k for the k-th, places {x, y, next, lookahead_y, width, height} of rows and ghosts
               (null without ghosts), heads [[text, id, probability], ...] by depth, window (levels
@@ -89,7 +89,7 @@ from specviz.views.numbers import short
 from specviz.views.round_picture import check_lengths, picture
 from specviz.views.summary import lane_end_message, own_prefill, round_message
 from specviz.views.tokens import glyphs, legible
-from specviz.words import Message, message
+from specviz.words import Message, message, table
 
 Item: TypeAlias = dict[str, Any]
 SCRIPTS = (  # each needs those before it, and SpecVizWords
@@ -108,6 +108,7 @@ SCRIPTS = (  # each needs those before it, and SpecVizWords
     "stage_page.js",
     "stage_play.js",
     "stage_select.js",
+    "stage_hear.js",
     "stage.js",
 )
 
@@ -157,7 +158,7 @@ class StageFeed:
             "kind": "lane",
             "lane": start.lane,
             "name": legible(start.name),
-            "title": legible(start.title),
+            "title": _title(start),
             "description": legible(start.description),
             "prefill": own_prefill(start) or "",
             "knobs": legible(", ".join(f"{k} {v}" for k, v in start.knobs.items())),
@@ -193,7 +194,7 @@ class StageFeed:
             "lane": round_.lane,
             "round": round_.index + 1,
             "at": [round(seconds, 9) for seconds in at],
-            **picture(round_),
+            **picture(round_, has_heads=lane.start.drafter in HEADS),
             "prefix": round_.cache_length,
             "rows_written": round_.rows_written,
             "rows_kept": round_.rows_kept,
@@ -240,6 +241,12 @@ def _start_item(start: RunStart) -> Item:
         "seed": request.seed,
         "max_new_tokens": request.max_new_tokens,
     }
+
+
+def _title(start: LaneStart) -> Message | str:
+    """The drafter's title, in any language if it is the one of this program's words."""
+    key = f"drafter.{start.drafter}.title"
+    return message(key) if table("en").get(key) == start.title else legible(start.title)
 
 
 def _sampling(start: RunStart) -> Message:

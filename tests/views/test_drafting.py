@@ -18,7 +18,7 @@ from tests.traces import greedy_verdict, ids, round_trace
 
 def of(round_: RoundTrace) -> dict[str, Any]:
     accepted = round_.verdict.accepted_rows
-    return drafting(round_, accepted[-1] if accepted else 0)
+    return drafting(round_, accepted[-1] if accepted else 0, has_heads=True)
 
 
 def a_round(tree: DraftTree, answer: tuple[int, ...] = (0,), **more: Any) -> RoundTrace:

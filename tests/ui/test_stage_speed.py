@@ -1,0 +1,137 @@
+"""What the stage costs: paints while a run is live, long traces, memory. Bars are wide enough for a
+busy machine except in the slow test, which is for a quiet one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from specviz.trace import LaneEnd, RoundTrace, RunEnd, SessionEvent
+from specviz.tree import DraftTree
+from tests.traces import greedy_verdict, ids, interleaved, lane_start, round_trace, run_start
+from tests.ui.stage_harness import envelope, items_of, seek, send, stage_page, state
+
+pytestmark = pytest.mark.browser
+DRIP = """async ([texts, gap]) => {
+  for (const text of texts) {
+    stage.receive(text);
+    await new Promise((done) => setTimeout(done, gap));
+  }
+}"""
+FRAMES = """(seconds) => new Promise((done) => {
+  let frames = 0;
+  const before = stage.cost();
+  const start = performance.now();
+  const count = (now) => {
+    frames += 1;
+    if (now - start < seconds * 1000) return requestAnimationFrame(count);
+    const after = stage.cost();
+    done({ fps: frames / ((now - start) / 1000),
+      ms: (after.ms - before.ms) / Math.max(after.paints - before.paints, 1) });
+  };
+  requestAnimationFrame(count);
+})"""
+
+
+def bush(index: int) -> DraftTree:
+    """31 draft tokens: four branches at each of the first two levels, the rest below them."""
+    first = ids(" a", " model", "'s", " weights")
+    words = ids(" is", " slow", " and", " one", " pass")
+    paths: list[tuple[int, ...]] = [(f, w, *ids(" reads")) for f in first for w in words[:3]]
+    paths += [(f, words[3]) for f in first[:3]]
+    return DraftTree.from_paths(0, paths[index % 2 :] + paths[: index % 2])
+
+
+def long_lane(lane: int, num_rounds: int) -> Iterator[RoundTrace]:
+    length = 5
+    for index in range(num_rounds):
+        tree = bush(index)
+        verdict = greedy_verdict(tree, ids(" model", " is", " reads", " them"))
+        round_ = round_trace(
+            tree,
+            verdict,
+            lane=lane,
+            index=index,
+            cache_length=length,
+            seconds=(0.02, 0.045, 0.0015),
+        )
+        length += len(round_.new_tokens)
+        yield round_
+
+
+def long_run(num_rounds: int, num_lanes: int = 3) -> list[SessionEvent]:
+    starts = [lane_start(n, "eagle2", title=f"Lane {n}") for n in range(num_lanes)]
+    rounds = interleaved(*(long_lane(n, num_rounds) for n in range(num_lanes)))
+    ends = [LaneEnd(n, "length", "") for n in range(num_lanes)]
+    return [run_start(), *starts, *rounds, *ends, RunEnd(1.0)]
+
+
+def drip(page: Any, events: list[SessionEvent], *, every: int, gap: float) -> None:
+    """Sends a live run: `every` rounds an envelope, one each `gap` milliseconds. Does not wait."""
+    items = items_of(events)
+    parts = [items[i : i + every] for i in range(0, len(items), every)]
+    texts = [envelope(part, seq=seq, source="live") for seq, part in enumerate(parts)]
+    page.evaluate(f"(all) => {{ window.dripping = ({DRIP})(all); }}", [texts, gap])
+
+
+def test_a_live_run_is_painted_a_few_times_a_second_only(chromium: Any) -> None:
+    """Painting every frame on the engine's own processor slowed the lanes to a third."""
+    with stage_page(chromium) as page:
+        drip(page, long_run(40)[:-1], every=3, gap=30)
+        page.wait_for_timeout(400)
+        before = page.evaluate("stage.cost().paints")
+        page.wait_for_timeout(1000)
+        assert 1 <= page.evaluate("stage.cost().paints") - before <= 7
+        page.evaluate("stage.go({ smooth: true })")
+        before = page.evaluate("stage.cost().paints")
+        page.wait_for_timeout(500)
+        assert page.evaluate("stage.cost().paints") - before > 7
+
+
+def test_a_finished_live_run_stands_still(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        drip(page, long_run(3), every=30, gap=1)
+        page.evaluate("window.dripping")
+        page.wait_for_timeout(600)
+        before = page.evaluate("stage.cost().paints")
+        page.wait_for_timeout(400)
+        assert page.evaluate("stage.cost().paints") == before
+
+
+def test_five_hundred_rounds_of_three_lanes_scrub(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, items_of(long_run(500)))
+        end = page.evaluate("stage.state().end")
+        for share in (0.9, 0.1, 0.5, 0.95, 0.02):
+            seek(page, share * end)
+        assert state(page)["time"] == pytest.approx(0.02 * end)
+        assert page.evaluate("stage.cost().ms / stage.cost().paints") < 200
+
+
+def test_three_hundred_rounds_leave_no_elements_behind(chromium: Any) -> None:
+    """Elements are pooled: a long run has as many as a short one, but for its text."""
+    count = "document.querySelectorAll('.sv *:not(.sv-text *)').length"
+    with stage_page(chromium) as page:
+        send(page, items_of(long_run(300)))
+        seek(page, 1.0)
+        before = page.evaluate(count)
+        for step in range(40):
+            seek(page, 1.0 + step / 2)
+        seek(page, 1.0)
+        assert page.evaluate(count) == before
+
+
+@pytest.mark.slow
+def test_three_lanes_of_32_rows_at_15_rounds_a_second(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, items_of(long_run(300)))
+        seek(page, 0)
+        page.select_option(".sv-select >> nth=0", "true")
+        page.locator(".sv").focus()
+        page.keyboard.press(" ")
+        page.wait_for_timeout(500)
+        found = page.evaluate(FRAMES, 4)
+        assert found["fps"] >= 50, found
+        assert found["ms"] <= 4, found

@@ -50,10 +50,19 @@ class EagleNet(nn.Module):
 
     @torch.no_grad()
     def _start_from(self, frozen: FrozenTarget) -> None:
-        """The target's last layer; the feature passes through fc."""
-        size = self.config.hidden_size
-        self.fc.weight.mul_(0.1)[:, size:] += torch.eye(size)
-        self._layer.start_from(frozen.layer(self.config.num_hidden_layers - 1), slice(None))
+        """The feature passes through fc, and the layer, the target's last, adds nothing yet: what
+        it would add is made for the residual stream, which is many times as large as the state
+        after the final norm. Queries, keys and values read that state as they read the stream."""
+        size, last = self.config.hidden_size, frozen.layer(self.config.num_hidden_layers - 1)
+        self.fc.weight[:, size:].mul_(0.1).add_(torch.eye(size))
+        self._layer.start_from(last, slice(None))
+        own = last["input_layernorm.weight"].float()
+        rescaled = own / frozen.tensors["model.norm.weight"].float()
+        attention = self._layer.self_attn
+        for projection in (attention.q_proj, attention.k_proj, attention.v_proj):
+            projection.weight.mul_(rescaled)
+        attention.o_proj.weight.zero_()
+        self._layer.mlp.down_proj.weight.zero_()
 
     @property
     def _layer(self) -> TrainLayer:

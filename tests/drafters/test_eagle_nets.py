@@ -3,6 +3,7 @@ networks that learn a language whose next token is certain."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,8 +15,11 @@ from torch import Tensor
 
 from specviz.drafters.eagle3_net import Eagle3Net
 from specviz.drafters.eagle_net import EagleNet
-from specviz.drafters.training import FrozenTarget, TrainBatch
+from specviz.drafters.training import FrozenTarget, TrainBatch, draft_layer_config
 from specviz.lm.base import FeatureTap
+from specviz.lm.draft_layer import rope_of
+from specviz.lm.packed_attention import HeadShape
+from specviz.lm.rotary import rotary
 from tests.drafters.cyclic import (
     DRAFT_IDS,
     LENGTHS,
@@ -26,7 +30,7 @@ from tests.drafters.cyclic import (
     random_batch,
 )
 from tests.lm.layer64 import layer64, rms_norm
-from tests.models import one_thread
+from tests.models import family_config, one_thread
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -214,3 +218,18 @@ def test_a_new_network_stands_near_the_target(frozen: FrozenTarget) -> None:
     feature = torch.randn(3, 32, generator=torch.Generator().manual_seed(1))
     through = F.linear(torch.cat((torch.zeros(3, 32), feature), -1), net.fc.weight)
     assert F.cosine_similarity(through, feature).min() > 0.95
+
+
+@pytest.mark.parametrize(
+    "family", ["llama", "llama_llama3_rope", "llama_linear_rope", "llama_yarn_rope"]
+)
+def test_the_stored_config_turns_positions_as_training_did(family: str) -> None:
+    """A target's scaled rotary embedding was trained with, and left out of config.json: drafts of
+    such a target would have been made with other angles."""
+    config = family_config(family)
+    stored = json.loads(json.dumps(draft_layer_config(config, "any")))
+    shape = HeadShape(4, 2, 16)
+    cos, sin = rotary(config)(torch.zeros(1), torch.arange(100)[None])
+    factors = rope_of(stored, shape).at(torch.arange(100))[:, 0]
+    torch.testing.assert_close(factors.real, cos[0, :, :8], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(factors.imag, sin[0, :, :8], atol=1e-5, rtol=1e-4)

@@ -17,9 +17,11 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   const runs = makeRuns(sessionStorage, 5);
   let run = null; // the live run that is listened to; null when there is none
   let shown = null; // what the stage shows: { kind: "live" | "recorded" | "file", id, name, items }
+  let pinned = null; // the run of this visit that lies beside it
   let opening = null; // the run that was asked for last
   let silence = 0; // the timer that counts the server as lost
   let wanted = link ? link.place : null; // where to go when the run of a link has come
+  let madeFor = null; // the same for a link whose run has yet to be made
   let model = null; // how far the model is
 
   const bar = makeBar(element.querySelector(".specviz-bar"), {
@@ -108,6 +110,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     shown = what;
     const { kind, id, name } = what;
     sessionStorage.setItem("specviz.shown", JSON.stringify({ kind, id, name }));
+    pinned = null;
     stage.ghost?.(null);
     paintBar();
     keepAddress();
@@ -119,9 +122,16 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     goThere();
   }
 
+  // The place comes from a link, so it may be anything: one that does not fit is left alone.
   function goThere() {
-    if (wanted) stage.go?.(wanted);
+    const place = wanted;
     wanted = null;
+    if (!place || typeof place !== "object") return;
+    try {
+      stage.go?.(place);
+    } catch (error) {
+      console.debug(error);
+    }
   }
 
   async function open(name) {
@@ -145,9 +155,12 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     return true;
   }
 
+  // Lays a run of this visit beside the one that is shown, or takes it away again.
   function ghost(id) {
-    const kept = id === null ? null : runs.find(id);
+    const kept = pinned === id ? null : runs.find(id);
+    pinned = kept ? id : null;
     stage.ghost?.(kept ? runs.items(kept) : null);
+    paintBar();
   }
 
   async function importFile(file) {
@@ -185,11 +198,12 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     return state;
   }
 
+  // The address follows what is looked at, so that a reload or a bookmark comes back to it.
   function keepAddress() {
-    const state = sharedState();
-    if (!state) return;
-    const address = linkTo(state, location.search.slice(1));
-    if (address.length <= LONGEST_LINK) history.replaceState(history.state, "", address);
+    const state = run === null && !wanted ? sharedState() : null;
+    const address = state ? linkTo(state, location.search.slice(1)) : location.href;
+    if (address !== location.href && address.length <= LONGEST_LINK)
+      history.replaceState(history.state, "", address);
   }
 
   async function copyLink(box) {
@@ -209,6 +223,8 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     }
     if (!settings.hasForm || !link.recipe || typeof link.recipe !== "object") return false;
     adopt({ recipe: link.recipe, language: words.language() });
+    wanted = null; // its place is one in a run that is still to be made
+    madeFor = link.place;
     bar.say(["page.link_opened", {}]);
     document.body.classList.add("specviz-invites");
     return false; // a recording shows meanwhile
@@ -224,7 +240,10 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     } catch {
       return false;
     }
-    return Boolean(before) && before.kind === "live" && reopen(before.id);
+    if (!before || before.kind !== "live" || !reopen(before.id)) return false;
+    if (settings.hasForm)
+      adopt({ recipe: runs.find(before.id).recipe, language: words.language() });
+    return true;
   }
 
   // -- files
@@ -268,7 +287,8 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   // -- the bar above the stage
 
   function paintBar() {
-    bar.paint({ isBusy: run !== null, shown, runs: runs.list(), hasGhost: Boolean(stage.ghost) });
+    const hasGhost = Boolean(stage.ghost);
+    bar.paint({ isBusy: run !== null, shown, runs: runs.list(), hasGhost, pinned });
   }
 
   function paintModel() {
@@ -289,6 +309,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
       const recipe = form.recipeOf(values);
       document.body.classList.remove("specviz-invites");
       bar.say("");
+      [wanted, madeFor] = [madeFor, null];
       listenTo(newRun());
       runs.begin(run, recipe);
       holdStop();
@@ -307,10 +328,11 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   document.documentElement.lang = words.language();
   if (settings.hasForm && words.language() !== "en") adopt({ language: words.language() });
   watch("value", () => receive(props.value));
-  element.addEventListener("specviz:place", keepAddress);
+  setInterval(keepAddress, 1000);
+  addEventListener("hashchange", () => location.reload()); // another link in the same tab
   words.listen(paintBar);
   paintBar();
-  if (!followLink() && !restoreShown() && settings.recorded.length) {
+  if (!restoreShown() && !followLink() && settings.recorded.length) {
     const named = query.get("run");
     open(settings.recorded.includes(named) ? named : settings.recorded[0]);
   }

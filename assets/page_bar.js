@@ -14,7 +14,6 @@ function makeBar(root, { words, settings, open, reopen, importFile, copyLink, sa
   const box = make("input", "specviz-link");
   const file = make("input", "specviz-file");
   let said = "";
-  let ghosted = null;
   let last = { isBusy: false, shown: null, runs: [], hasGhost: false };
   readiness.setAttribute("role", "status");
   note.setAttribute("role", "status");
@@ -52,18 +51,14 @@ function makeBar(root, { words, settings, open, reopen, importFile, copyLink, sa
 
   const hasRounds = (run) => run.texts.length > 1;
 
-  function mineChips(run, i, { isBusy, shown, hasGhost }) {
+  function mineChips(run, i, { isBusy, shown, hasGhost, pinned }) {
     const prompt = String(run.recipe.prompt).trim();
     const short = prompt.length > 24 ? prompt.slice(0, 23) + "…" : prompt;
     const isShown = Boolean(shown) && shown.kind === "live" && shown.id === run.id;
     const button = chip(i + 1 + ". " + short, isShown, isBusy, () => reopen(run.id));
     button.title = prompt.slice(0, 300);
     if (!hasGhost || isShown) return [button];
-    const pin = chip(word("page.compare"), ghosted === run.id, isBusy, () => {
-      ghosted = ghosted === run.id ? null : run.id;
-      ghost(ghosted);
-      paint(last);
-    });
+    const pin = chip(word("page.compare"), pinned === run.id, isBusy, () => ghost(run.id));
     pin.classList.add("specviz-pin");
     pin.title = word("page.compare_hint", { name: short });
     return [button, pin];

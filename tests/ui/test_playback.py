@@ -16,7 +16,8 @@ from specviz.config import LaneSpec, Request
 from specviz.trace import SessionEvent
 from specviz.trace_io import dump_events, load_events
 from specviz.ui import playback
-from specviz.ui.playback import Packer, Recordings, live, traced
+from specviz.ui.kept import KeptTraces
+from specviz.ui.playback import Packer, Recordings, imported, live, traced
 from specviz.ui.warm_up import WarmUp
 from specviz.views.stage import StageFeed
 from specviz.words import tell
@@ -202,3 +203,56 @@ def test_a_model_that_cannot_be_had_is_said_with_its_reason() -> None:
     warm_up.start()
     assert wait_until(lambda: warm_up.state()["state"] == "failed")
     assert warm_up.state()["message"] == "No network and nothing in the cache."
+
+
+def places_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value inside parsed JSON."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    found = []
+    for key, part in inner:
+        found.append((*path, key))
+        if isinstance(part, dict | list):
+            found += places_in(part, (*path, key))
+    return found
+
+
+@pytest.mark.parametrize("wrong", [-1, 10**30, 1e308, None, True, "x", [], {}, [0]], ids=repr)
+def test_a_trace_that_was_tampered_with_is_shown_or_refused(wrong: object) -> None:
+    """Whatever stands in an imported file, the answer is an envelope that a browser can read."""
+    lines = dump_events(demo_run()).splitlines()
+    for number in (0, 1, 5, 9, len(lines) - 1):
+        places = places_in(json.loads(lines[number]))
+        for place in places[:: max(1, len(places) // 6)]:
+            event = json.loads(lines[number])
+            part = event
+            for key in place[:-1]:
+                part = part[key]
+            part[place[-1]] = wrong
+            text = "\n".join([*lines[:number], json.dumps(event), *lines[number + 1 : 40]])
+            envelope = json.loads(imported(text, "x.jsonl", "r1"))
+            assert envelope["items"][-1]["kind"] in {"failure", "round", "end", "lane_end"}
+
+
+def test_an_imported_trace_has_a_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's own check can be left out by whoever calls the server directly."""
+    monkeypatch.setattr(playback, "MAX_IMPORT_CHARACTERS", 100)
+    (item,) = json.loads(imported("x" * 101, "big", "r1"))["items"]
+    assert tell(item["message"]).startswith("big is too big")
+
+
+def test_a_run_can_be_had_as_a_trace_while_the_server_keeps_it() -> None:
+    kept = KeptTraces(max_events=150)
+
+    async def follow(run: str) -> None:
+        async for _ in live(SlowSession(seconds=0), REQUEST, run, kept):
+            pass
+
+    asyncio.run(follow("r1"))
+    text = kept.text("r1")
+    assert text is not None
+    assert [e.kind for e in load_events(text)] == [e.kind for e in demo_run()]
+    assert kept.text("r2") is None
+    for number in range(3):
+        asyncio.run(follow(f"more{number}"))
+    assert kept.text("r1") is None  # the oldest made room
+    assert kept.text("more2") is not None

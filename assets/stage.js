@@ -13,13 +13,15 @@ const SpecVizStage = (function () {
   const { makeNumbers, drawNumbers, drawCurve } = SpecVizNumbers;
   const { SETTINGS, makePage, drawRunLine, drawTransport, drawTable } = SpecVizPage;
   const { newSelection, chosenOf, deciding, listenLane, listenMask } = SpecVizSelect;
+  const { pictureOf } = SpecVizTree;
   const { newEar } = SpecVizHear;
   const Play = SpecVizPlay;
 
   const MAX_GHOST_LANES = 4;
   const MAX_SHOWN = 4; // lanes shown at first; the others are one click away
   const ANNOUNCE_SECONDS = 2; // at most one spoken line in that time while playing
-  const LIVE_PAINT_MS = 200; // a live run on the same processor is slowed down by each painting
+  const LIVE_PAINT_MS = 300; // a live run on the same processor is slowed down by each painting
+  const LIVE_PANE_MS = 1200; // and its numbers are read even more seldom
   const SHOWN_AS = { hasRest: "rest", isSmooth: "smooth", isCalm: "calm", isClose: "close",
     hasGhosts: "ghosts", hasIds: "ids", hasLost: "lost" };
 
@@ -44,6 +46,8 @@ const SpecVizStage = (function () {
     let timer = 0;
     let lastTick = 0;
     let paintedAt = -Infinity;
+    let countedAt = -Infinity;
+    let isAsked = false; // a person did something: all is painted
     let spokenAt = -Infinity;
     const cost = { paints: 0, ms: 0 }; // of painting, for tests of it
     let told = { error: "", notice: null };
@@ -118,6 +122,7 @@ const SpecVizStage = (function () {
 
     // What a person does is painted at once; what a live run sends, a few times a second.
     function wake(isUrgent) {
+      isAsked = isAsked || Boolean(isUrgent);
       if (frame) return;
       const wait = isThrottled() && !isUrgent ? paintedAt + LIVE_PAINT_MS - performance.now() : 0;
       if (wait <= 0) {
@@ -127,7 +132,7 @@ const SpecVizStage = (function () {
       } else if (!timer) {
         timer = setTimeout(() => {
           timer = 0;
-          wake(true);
+          if (!frame) frame = requestAnimationFrame(tick);
         }, wait);
       }
     }
@@ -204,7 +209,8 @@ const SpecVizStage = (function () {
         drawLane(views[i], run, lane, time, widths.lane, options);
         lightLane(views[i], lane, placeOf(lane, time), chosenIn(lane));
       });
-      drawPane();
+      drawPane(now);
+      isAsked = false;
       drawTransport(page.transport, player, { end: axisEnd(run, player.axis), isLive: isLive(),
         round: lead ? lead.rounds.length + 1 : 1 });
       if (lead) drawTicks(page.transport.scrub, run, lead, player.axis, widths.scrub, inks, theme, filter);
@@ -234,7 +240,7 @@ const SpecVizStage = (function () {
       return chosen ? chosen.lane : lead;
     }
 
-    function drawPane() {
+    function drawPane(now) {
       const lane = explained();
       if (!lane) return;
       const time = timeOf(lane);
@@ -246,6 +252,8 @@ const SpecVizStage = (function () {
         const light = isHere ? { row: chosen.row, column: chosen.column } : null;
         drawMask(pane.mask, lane, place, light, inks, theme);
       }
+      if (isThrottled() && !isAsked && now - countedAt < LIVE_PANE_MS) return;
+      countedAt = now;
       drawNumbers(pane.numbers, run, lane, place, time, filter, chooseFilter);
       drawCurve(pane.numbers, run, run.lanes.filter((one) => shown.has(one)), time, axisEnd(run, "time"),
         widths.pane, inks, theme);
@@ -437,6 +445,11 @@ const SpecVizStage = (function () {
           isPlaying: player.isPlaying, isFollowing: player.isFollowing };
       },
       cost: () => ({ ...cost }),
+      // The tree of the explained lane as an SVG element that stands alone; null before there is one.
+      picture() {
+        const view = run && lead ? views[run.lanes.indexOf(lead)] : null;
+        return view && view.tree.box && shown.has(lead) ? pictureOf(view.tree) : null;
+      },
       // What is looked at, in plain values, and the way back to it once its run is there.
       place() {
         const place = run && lead ? placeOf(lead, timeOf(lead)) : null;

@@ -41,8 +41,8 @@ const SpecVizMask = (function () {
     const [width, height] = [at.left + at.rows * at.cell + 6, SIZE.top + at.rows * at.cell + 4];
     const pen = clearCanvas(view.canvas, width, height);
     view.box.style.height = SIZE.top + lane.maxRows * at.cell + 14 + "px";
-    drawLights(pen, at, light, inks);
     drawPrefix(pen, at, phase, inks);
+    drawLights(pen, at, light, inks);
     drawCells(pen, at, place, inks);
     drawLabels(pen, at, round, light, inks);
     if (phase === "verify") {
@@ -59,6 +59,7 @@ const SpecVizMask = (function () {
     pen.fillStyle = inks["drafter-tint"];
     pen.strokeStyle = inks.drafter;
     pen.lineWidth = 1;
+    pen.globalAlpha = 0.6;
     const side = at.rows * at.cell;
     const column = light.column ?? light.row;
     if (light.row >= 0) {
@@ -69,18 +70,16 @@ const SpecVizMask = (function () {
       pen.fillRect(at.left + column * at.cell - 1, SIZE.top - 2, at.cell, side + 2);
       pen.strokeRect(at.left + column * at.cell - 1, SIZE.top - 2, at.cell, side + 2);
     }
+    pen.globalAlpha = 1;
   }
 
   function drawPrefix(pen, at, phase, inks) {
     pen.globalAlpha = phase === "draft" ? 0.35 : 0.8;
     pen.fillStyle = phase === "verify" ? inks.target : inks.quiet;
     const size = at.cell - (at.cell > 9 ? 2 : 1);
-    const step = at.isWide ? SIZE.prefix : 7;
-    for (let row = 0; row < at.rows; row += 1) {
-      for (let x = 0; x + step <= at.band; x += step) {
-        pen.fillRect(SIZE.label + x, SIZE.top + row * at.cell, step - (at.isWide ? 1 : 3), size);
-      }
-    }
+    const [step, gap] = at.isWide ? [SIZE.prefix, 1] : [7, 3];
+    for (let row = 0; row < at.rows; row += 1) pen.fillRect(SIZE.label, SIZE.top + row * at.cell, at.band, size);
+    for (let x = step - gap; x < at.band; x += step) pen.clearRect(SIZE.label + x, SIZE.top, gap, at.rows * at.cell);
     pen.globalAlpha = 1;
   }
 

@@ -10,6 +10,8 @@ const SpecVizTree = (function () {
   const CHAR = 6.8; // width of a monospaced character at the size of node texts
   const ROOM = 380; // tallest tree box; what is taller is panned or fitted
   const HEAD = { height: 64, line: 12 };
+  const INLINED = ["display", "visibility", "fill", "stroke", "stroke-width", "stroke-dasharray", "opacity",
+    "font-family", "font-size", "font-weight"];
   const ZOOMS = [0.4, 0.5, 0.65, 0.8, 1, 1.25, 1.5];
 
   function makeNode() {
@@ -309,5 +311,22 @@ const SpecVizTree = (function () {
     }
   }
 
-  return { makeTree, drawTree, lightTree, makeNode, placeNode, lookNode };
+  // The tree as a drawing of its own, at full size: every style that matters stands in it.
+  function pictureOf(view) {
+    const copy = view.root.cloneNode(true);
+    const [from, to] = [[view.root, ...view.root.querySelectorAll("*")], [copy, ...copy.querySelectorAll("*")]];
+    from.forEach((node, i) => {
+      const style = getComputedStyle(node);
+      for (const name of INLINED) to[i].style.setProperty(name, style.getPropertyValue(name));
+    });
+    to.filter((node) => node.style.display === "none" || node.style.visibility === "hidden")
+      .forEach((node) => node.remove());
+    put(copy, "xmlns", "http://www.w3.org/2000/svg");
+    put(copy, "width", view.size[0]);
+    put(copy, "height", view.size[1]);
+    copy.style.background = getComputedStyle(view.root.closest(".sv-lane")).backgroundColor;
+    return copy;
+  }
+
+  return { pictureOf, makeTree, drawTree, lightTree, makeNode, placeNode, lookNode };
 })();

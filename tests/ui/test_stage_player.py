@@ -28,7 +28,7 @@ VISIBLE = """() => {
   const hidden = "[display=none], [style*='display: none'], [data-look=hidden], [hidden]";
   copy.querySelectorAll(hidden).forEach((n) => n.remove());
   const painted = [...body.querySelectorAll("canvas")].map((canvas) => canvas.toDataURL());
-  return [copy.outerHTML, ...painted].join();
+  return [copy.outerHTML.replaceAll(' style=""', ""), ...painted].join();
 }"""
 
 

@@ -4,14 +4,14 @@
 
 const SpecVizStage = (function () {
   const { newRun, addItem, draftingLanes } = SpecVizRun;
-  const { axisEnd, timeAt, positionAt, placeOf, finishedRound } = SpecVizTime;
+  const { AXES, axisEnd, timeAt, positionAt, placeOf, finishedRound } = SpecVizTime;
   const { tell, put, say, show, inksOf } = SpecVizDom;
   const { makeLane, drawLane, lightLane } = SpecVizLane;
   const { drawRace, positionUnder, drawTicks } = SpecVizRace;
   const { makeMask, drawMask } = SpecVizMask;
   const { makeCard, drawCard } = SpecVizCard;
   const { makeNumbers, drawNumbers, drawCurve } = SpecVizNumbers;
-  const { SETTINGS, makePage, drawRunLine, drawTransport, drawTable } = SpecVizPage;
+  const { SETTINGS, SPEEDS, makePage, drawRunLine, drawTransport, drawTable } = SpecVizPage;
   const { newSelection, chosenOf, deciding, listenLane, listenMask } = SpecVizSelect;
   const { pictureOf } = SpecVizTree;
   const { newEar } = SpecVizHear;
@@ -463,16 +463,18 @@ const SpecVizStage = (function () {
         if (!run) return;
         const lane = run.byNumber.get(view.lane);
         for (const name of SETTINGS) if (name in view) setOption(nameOf(name), Boolean(view[name]));
-        if (view.lanes) run.lanes.forEach((one) => showLane(one, view.lanes.includes(one.info.lane)));
-        if (view.axis in { time: 1, passes: 1, tokens: 1 }) player.axis = view.axis;
-        if (view.speed) player.speed = String(view.speed);
+        if (Array.isArray(view.lanes)) run.lanes.forEach((one) => showLane(one, view.lanes.includes(one.info.lane)));
+        if (AXES.includes(view.axis)) player.axis = view.axis;
+        if (SPEEDS.includes(view.speed)) player.speed = view.speed;
         player.hasOpened = true;
         if (!lane) return;
         explain(lane);
         const index = (view.round || 0) - 1;
         if (!lane.rounds[index]) return;
         goTo(lane, index);
-        if (Number.isInteger(view.row)) choose("pin", lane, { index, row: view.row });
+        const { tree, draft } = lane.rounds[index];
+        const isRow = Number.isInteger(view.row) && view.row >= -1 && view.row < tree.x.length + draft.ghosts.length;
+        if (isRow) choose("pin", lane, { index, row: view.row });
       },
       // An earlier run's items, shown pale in the race; null takes them away.
       ghost(items) {

@@ -76,7 +76,7 @@ const SpecVizLane = (function () {
     const place = placeOf(lane, time);
     drawFigures(view, run, lane, place, time);
     drawStrip(view.strip, lane, place, options.hasLost);
-    if (!place) return;
+    if (!place || width <= 0) return; // not measured yet
     drawTree(view.tree, lane, place, treeWidth(view, lane, width), options);
     drawSource(view.source, run, lane, place);
     drawPhases(view.phases, place, time);

@@ -168,5 +168,5 @@ const SpecVizPage = (function () {
       el("tbody", "", ...rows)));
   }
 
-  return { SETTINGS, makePage, drawRunLine, drawTransport, drawTable };
+  return { SETTINGS, SPEEDS, makePage, drawRunLine, drawTransport, drawTable };
 })();

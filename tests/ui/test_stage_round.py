@@ -300,6 +300,23 @@ def test_another_language_keeps_the_place_and_leaves_no_english_of_ours(chromium
         assert "Tree-attention" not in page.inner_text(".sv")
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"lane": 99, "round": 1},
+        {"lane": 1, "round": 10**9, "row": 1},
+        {"lane": 1, "round": 1, "row": -5, "axis": "<b>", "speed": "x", "lanes": 3},
+        {"lane": "0", "row": 1e99},
+    ],
+)
+def test_a_place_from_a_strangers_link_breaks_nothing(chromium: Any, place: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        go(page, **place)
+        seek(page, 0.1)
+        assert page.locator(".sv-lane:visible").count() == 4
+
+
 def test_a_run_of_before_runs_along_as_pale_lanes(chromium: Any) -> None:
     with stage_page(chromium) as page:
         send(page, ITEMS)

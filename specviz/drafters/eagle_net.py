@@ -1,7 +1,9 @@
 """EAGLE-1 in training: the next feature, and through the target's own head the next token
 (Li et al. 2024, arXiv:2401.15077). EAGLE-2 decodes with the same weights.
 
-Noise on the features stands for the error of a draft that goes on from its own output.
+Noise on the features stands for the error of a draft that goes on from its own output. Several
+steps on its own output, each with both losses, teach it better how to go on (Zhang et al. 2024,
+arXiv:2408.15766); the tensors, and so the drafters, are the same.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from specviz.drafters.training import (
 from specviz.lm.base import FeatureTap
 
 TOKEN_WEIGHT = 1.0  # of the token loss against the feature loss
+STEP_DECAY = 0.8  # weight of a step's losses against the step before it
 NOISE = 0.1  # half the width of the uniform noise, in standard deviations of the features
 EVAL_DEPTH = 5
 
@@ -36,9 +39,9 @@ class EagleNet(nn.Module):
     full_head: Tensor  # (V, H), the target's
     method: ClassVar[str] = "eagle"
 
-    def __init__(self, frozen: FrozenTarget) -> None:
+    def __init__(self, frozen: FrozenTarget, num_steps: int = 1) -> None:
         super().__init__()
-        config = frozen.config
+        config, self.num_steps = frozen.config, num_steps
         self.config = config
         self.fc = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=False)
         layer = TrainLayer(config, config.hidden_size)
@@ -76,14 +79,17 @@ class EagleNet(nn.Module):
         spread = NOISE * batch.features.float().std()
         noise = torch.empty(batch.features.shape).uniform_(-1, 1, generator=random)
         noisy = batch.features + (noise.to(spread) * spread).to(batch.features)
-        hidden = next(self._steps(batch, noisy, 1))
-        targets = self.vocab.answers(batch)
-        rows, at = targets.after(1)
-        token = soft_cross_entropy(self._logits(hidden[rows]), targets.probs, at).mean()
-        truth = shifted(batch.normed, 1)[rows].float()
-        feature = F.smooth_l1_loss(hidden[rows].float(), truth)
-        loss = feature + TOKEN_WEIGHT * token
-        return {"loss": loss, "token": token.detach(), "feature": feature.detach()}
+        targets, total = self.vocab.answers(batch), noise.new_zeros(())
+        found, weights = dict[str, Tensor](), 0.0
+        for step, hidden in enumerate(self._steps(batch, noisy, self.num_steps)):
+            rows, at = targets.after(step + 1)
+            guessed, truth = hidden[rows], shifted(batch.normed, step + 1)[rows]
+            token = soft_cross_entropy(self._logits(guessed), targets.probs, at).mean()
+            feature = F.smooth_l1_loss(guessed.float(), truth.float())
+            total = total + STEP_DECAY**step * (feature + TOKEN_WEIGHT * token)
+            weights += STEP_DECAY**step
+            found |= {f"token {step + 1}": token.detach(), f"feature {step + 1}": feature.detach()}
+        return {"loss": total / weights, **found}
 
     @torch.no_grad()
     def ranks(self, batch: TrainBatch) -> Tensor:

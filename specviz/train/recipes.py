@@ -76,16 +76,16 @@ RECIPES: Mapping[str, Recipe] = {
         ("eagle", "eagle2"),
         "One decoder layer that continues the target's features: smooth L1 to the next feature, and "
         "cross-entropy of the target's frozen head on it against the target's own distribution; "
-        "uniform noise on the features it reads.",
-        (Phase(3.0, 8e-4),),
+        "uniform noise on the features it reads. Then the same over three steps on its own output.",
+        (Phase(2.0, 8e-4), Phase(1.0, 4e-4, {"num_steps": 3})),
     ),
     "eagle3": Recipe(
         "eagle3_net:Eagle3Net",
         "EAGLE-3",
         ("eagle3",),
         "One decoder layer on low, middle and high features of the target, with a head over the "
-        "draft vocabulary; training-time test over several steps, soft cross-entropy against the "
+        "draft vocabulary; training-time test over two steps, then five, soft cross-entropy against the "
         "target at each, step k weighted by 0.8 ** k.",
-        (Phase(3.0, 8e-4),),
+        (Phase(2.5, 8e-4, {"num_steps": 2}), Phase(1.0, 4e-4)),
     ),
 }

@@ -75,13 +75,18 @@ def send(page: Any, items: list[dict[str, Any]], **more: Any) -> None:
     page.evaluate("(text) => stage.receive(text)", envelope(items, **more))
 
 
+def settle(page: Any) -> None:
+    """Until what was asked for is painted."""
+    page.evaluate(
+        "() => new Promise((done) => "
+        "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 20))))"
+    )
+
+
 def seek(page: Any, seconds: float) -> None:
     """Moves the playhead and waits until it is drawn."""
-    page.evaluate(
-        "(t) => new Promise((done) => { stage.seek(t); "
-        "requestAnimationFrame(() => requestAnimationFrame(done)); })",
-        seconds,
-    )
+    page.evaluate("(t) => stage.seek(t)", seconds)
+    settle(page)
 
 
 ITEMS = items_of(demo_run())

@@ -22,6 +22,7 @@ from tests.ui.stage_harness import (
     scripts,
     seek,
     send,
+    settle,
     stage_page,
     state,
 )
@@ -157,17 +158,17 @@ def test_pointing_lights_row_and_ancestors_and_a_click_keeps_them(stage: Any) ->
     lit = """(lane) => [...lane.querySelectorAll('.sv-tree [data-row]')]
       .map((n) => n.dataset.lit)"""
     expected = ["above" if row in (0, 7) else "self" if row == 8 else "" for row in range(13)]
-    stage.wait_for_timeout(60)
+    settle(stage)
     assert box.evaluate(lit)[:13] == expected
     words = stage.locator(".sv-maskwords")
     assert words.text_content() == "Row 8 reads the prefix, rows 0, 7 and itself."
     box.locator('[data-row="8"]').click()
     stage.mouse.move(5, 5)
-    stage.wait_for_timeout(60)
+    settle(stage)
     assert box.evaluate(lit)[:13] == expected
     stage.locator(".sv").focus()
     stage.keyboard.press("Escape")
-    stage.wait_for_timeout(60)
+    settle(stage)
     assert set(box.evaluate(lit)) == {""}
 
 
@@ -184,7 +185,7 @@ def test_pointing_at_a_cell_of_the_mask_lights_both_its_nodes(stage: Any) -> Non
     left = at[0] - 6 - 13 * cell
     position = {"x": left + 7.4 * cell, "y": 34 + 8.4 * cell}
     stage.locator(".sv-mask").hover(position=position)
-    stage.wait_for_timeout(60)
+    settle(stage)
     tree = lane(stage, 2).locator(".sv-tree")
     assert tree.locator('[data-lit="self"]').get_attribute("data-row") == "8"
     assert stage.locator(".sv-maskwords").text_content() == "Row 8 may read row 7."
@@ -196,7 +197,7 @@ def test_the_tree_can_be_walked_with_the_keyboard(stage: Any) -> None:
     lane(stage, 2).locator(".sv-tree").focus()
     for _ in range(3):
         stage.keyboard.press("ArrowDown")
-    stage.wait_for_timeout(60)
+    settle(stage)
     lit = lane(stage, 2).locator('.sv-tree [data-lit="self"]')
     assert lit.get_attribute("data-row") == "2"
 
@@ -212,7 +213,7 @@ def test_a_click_on_a_token_goes_to_its_round(stage: Any) -> None:
     seek(stage, ENDS[-1])
     lane(stage, 1).locator(".sv-token").nth(5).click()
     assert state(stage)["time"] == round_of(1, 1)["at"][3]
-    stage.wait_for_timeout(60)
+    settle(stage)
     assert lane(stage, 1).locator('.sv-tree [data-lit="self"]').get_attribute("data-row") == "2"
 
 

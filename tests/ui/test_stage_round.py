@@ -24,10 +24,18 @@ from tests.traces import (
     round_trace,
     run_start,
 )
-from tests.ui.stage_harness import ITEMS, items_of, lane, round_of, seek, send, stage_page
+from tests.ui.stage_harness import (
+    ITEMS,
+    items_of,
+    lane,
+    round_of,
+    seek,
+    send,
+    settle,
+    stage_page,
+)
 
 pytestmark = pytest.mark.browser
-SETTLE = 60  # milliseconds in which what was asked for is painted
 END = sum((0.0125, 0.028, 0.0012))
 
 
@@ -41,7 +49,7 @@ def grown(chromium: Any) -> Iterator[Any]:
 
 def go(page: Any, **place: Any) -> None:
     page.evaluate("(place) => stage.go(place)", place)
-    page.wait_for_timeout(SETTLE)
+    settle(page)
 
 
 def looks(page: Any) -> dict[int, str]:
@@ -201,7 +209,7 @@ def test_lookahead_shows_its_window_and_the_ngrams_of_its_pool(chromium: Any) ->
             *("level 2", "␣them", "␣all", "␣is", ""),
         ]
         page.locator('.sv-window [data-row="4"]').hover()
-        page.wait_for_timeout(SETTLE)
+        settle(page)
         assert "lookahead" in card(page)["title"]
         assert page.locator(".sv-maskwords").text_content() == (
             "Row 4 reads the prefix, row 0 and itself."
@@ -269,10 +277,10 @@ def test_of_ten_lanes_four_are_shown_and_the_others_a_click_away(chromium: Any) 
         assert page.locator(".sv-lane:visible").count() == 4
         assert page.locator(".sv-racerow input").count() == 10
         page.locator(".sv-racerow input").nth(7).check()
-        page.wait_for_timeout(SETTLE)
+        settle(page)
         assert page.locator(".sv-lane:visible .sv-title").all_text_contents()[-1] == "M7"
         page.locator(".sv-racename").nth(9).click()
-        page.wait_for_timeout(SETTLE)
+        settle(page)
         assert page.locator('.sv-lane[data-lead="true"] .sv-title').text_content() == "M9"
 
 
@@ -294,7 +302,7 @@ def test_another_language_keeps_the_place_and_leaves_no_english_of_ours(chromium
         go(page, lane=1, round=2, row=1)
         before = page.evaluate("stage.place()")
         page.evaluate("words.choose('zh')")
-        page.wait_for_timeout(SETTLE)
+        settle(page)
         assert page.evaluate("stage.place()") == before
         assert card(page)["said"] == "它正是目标模型在此处的首选：接受。"
         assert "Tree-attention" not in page.inner_text(".sv")
@@ -322,12 +330,12 @@ def test_a_run_of_before_runs_along_as_pale_lanes(chromium: Any) -> None:
         send(page, ITEMS)
         seek(page, round_of(1, 1)["at"][3])
         page.evaluate("(items) => stage.ghost(items)", ITEMS)
-        page.wait_for_timeout(SETTLE)
+        settle(page)
         assert page.locator(".sv-ghostname").count() == 4
         counts = page.locator(".sv-racecount").all_text_contents()
         assert counts[:4] == counts[4:]
         page.evaluate("stage.ghost(null)")
-        page.wait_for_timeout(SETTLE)
+        settle(page)
         assert page.locator(".sv-ghostname").count() == 0
 
 

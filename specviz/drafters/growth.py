@@ -245,17 +245,18 @@ def likeliest_paths(hit_rates: Sequence[Sequence[float]], count: int) -> list[Ra
     hit_rates[depth][rank]: how often that guess is the target's token, no rank above the one
     before it. A path's chance is the product; none outdoes its own beginning or a better rank.
     """
-    waiting: list[tuple[float, RankPath]] = [(-hit_rates[0][0], (0,))]
+    waiting: list[tuple[float, RankPath, float]] = [(-hit_rates[0][0], (0,), 1.0)]
     found = list[RankPath]()
     while waiting and len(found) < count:
-        chance, path = heapq.heappop(waiting)
+        negative, path, before = heapq.heappop(waiting)  # before: the chance of its beginning
         found.append(path)
         depth, rank = len(path), path[-1]
         if depth < len(hit_rates):
-            heapq.heappush(waiting, (chance * hit_rates[depth][0], (*path, 0)))
-        here = hit_rates[depth - 1]
-        if rank + 1 < len(here) and here[rank] > 0:
-            heapq.heappush(waiting, (chance * here[rank + 1] / here[rank], (*path[:-1], rank + 1)))
+            below = -negative * hit_rates[depth][0]
+            heapq.heappush(waiting, (-below, (*path, 0), -negative))
+        if rank + 1 < len(here := hit_rates[depth - 1]):
+            beside = (*path[:-1], rank + 1)
+            heapq.heappush(waiting, (-before * here[rank + 1], beside, before))
     return found
 
 

@@ -6,7 +6,6 @@ the target says there, and with that what a static tree of rank paths would have
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -14,6 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
+from specviz.drafters.growth import likeliest_paths
 from specviz.drafters.training import NUM_RANKS
 
 HitRates = list[list[float]]  # [depth][rank]: how often that guess is the target's token
@@ -35,7 +35,7 @@ def simulate(ranks: Tensor, tree_rows: int = 16) -> Simulated:
     """ranks (starts, depths), as `Trainee.ranks` gives them; -1 is left out."""
     rates = hit_rates(ranks)
     chain = {(0,) * depth for depth in range(1, ranks.shape[1] + 1)}
-    tree = {path for _, path in best_paths(rates, tree_rows - 1)}
+    tree = likeliest_paths(rates, tree_rows - 1)
     conditional = accepted_by_depth(ranks, chain)
     return Simulated(
         conditional,
@@ -51,10 +51,10 @@ def accepted_by_depth(ranks: Tensor, tree: Collection[tuple[int, ...]]) -> tuple
     """How often a tree of rank paths holds the target's token at a depth, of the starts where it
     held all before it. Counted, not multiplied: what is easy stays easy further down."""
     rows: list[list[int]] = ranks.tolist()
-    found = []
+    paths, found = set(tree), []
     for depth in range(1, ranks.shape[1] + 1):
         rows = [row for row in rows if row[depth - 1] >= 0]
-        kept = [row for row in rows if tuple(row[:depth]) in tree]
+        kept = [row for row in rows if tuple(row[:depth]) in paths]
         found.append(len(kept) / max(len(rows), 1))
         rows = kept
     return tuple(found)
@@ -82,19 +82,3 @@ def hit_rates(ranks: Tensor) -> HitRates:
         counts = [int((known == rank).sum()) for rank in range(NUM_RANKS)]
         rates.append([count / max(len(known), 1) for count in counts])
     return rates
-
-
-def best_paths(rates: HitRates, count: int) -> list[tuple[float, tuple[int, ...]]]:
-    """The `count` likeliest rank paths, best first: a tree, as no path outdoes its own start."""
-    waiting: list[tuple[float, tuple[int, ...]]] = [
-        (-rate, (rank,)) for rank, rate in enumerate(rates[0])
-    ]
-    heapq.heapify(waiting)
-    found: list[tuple[float, tuple[int, ...]]] = []
-    while waiting and len(found) < count:
-        value, path = heapq.heappop(waiting)
-        found.append((-value, path))
-        if len(path) < len(rates):
-            for rank, rate in enumerate(rates[len(path)]):
-                heapq.heappush(waiting, (value * rate, (*path, rank)))
-    return found

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 import torch
 
-from specviz.train.simulate import acceptance, best_paths, hit_rates, simulate
+from specviz.train.simulate import acceptance, hit_rates, simulate
 
 # Four starts, three depths: how far down the drafter's list the target's token stands; 10: not
 # found, -1: behind the end of the text.
@@ -41,29 +39,6 @@ def test_a_tree_that_holds_the_chain_accepts_no_less() -> None:
     found = simulate(torch.tensor(easy + hard), tree_rows=5)
     assert found.chain_tau == pytest.approx(1 + 4 * 0.5)
     assert found.tree_tau == found.chain_tau
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_best_paths_are_the_best_tree_by_brute_force(seed: int) -> None:
-    random = torch.Generator().manual_seed(seed)
-    rates = (torch.rand(3, 3, generator=random).softmax(-1) * 0.9).tolist()
-    everything = []
-    for depth in (1, 2, 3):
-        for path in product(range(3), repeat=depth):
-            value = 1.0
-            for level, rank in enumerate(path):
-                value *= rates[level][rank]
-            everything.append((value, path))
-    everything.sort(reverse=True)
-    found = best_paths(rates, 12)
-    assert [value for value, _ in found] == pytest.approx([value for value, _ in everything[:12]])
-    paths = {path for _, path in found}
-    assert len(paths) == 12
-    assert all(len(path) == 1 or path[:-1] in paths for path in paths)
-
-
-def test_more_paths_than_there_are() -> None:
-    assert len(best_paths([[0.5, 0.25]], 10)) == 2
 
 
 def test_acceptance_is_what_a_file_says() -> None:

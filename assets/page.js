@@ -221,13 +221,19 @@ function startPage({ element, props, server, watch, adopt }, settings) {
       open(link.recorded);
       return true;
     }
-    if (!settings.hasForm || !link.recipe || typeof link.recipe !== "object") return false;
-    adopt({ recipe: link.recipe, language: words.language() });
+    if (settings.hasForm && link.recipe && typeof link.recipe === "object") adoptRecipe();
+    return false; // a recording shows meanwhile
+  }
+
+  async function adoptRecipe() {
     wanted = null; // its place is one in a run that is still to be made
+    const reason = await server.why_not(link.recipe);
+    if (reason) return bar.say(["page.link_refused", { reason }], true);
+    adopt({ recipe: link.recipe, language: words.language() });
     madeFor = link.place;
     bar.say(["page.link_opened", {}]);
     document.body.classList.add("specviz-invites");
-    return false; // a recording shows meanwhile
+    return undefined;
   }
 
   // After a reload the page shows what it showed before.

@@ -44,7 +44,7 @@ def build_ui(
             with gr.Column(elem_id="specviz-form"):
                 form, buttons = _run_controls(catalog, speaker)
         settings = page_settings(catalog, form, recorded, warm_up if catalog.targets else None)
-        stage = stage_html(settings, recorded, warm_up, kept)
+        stage = stage_html(settings, catalog, recorded, warm_up, kept)
         if form is not None and buttons is not None:
             _connect(session, form, stage, buttons, kept)
             _connect_choices(catalog, form, speaker, stage)
@@ -182,10 +182,8 @@ def _connect_choices(
     def on_adopt(event: gr.EventData) -> list[Any]:
         wanted = event._data if isinstance(event._data, dict) else {}
         language = _language(wanted.get("language"))
-        values = (
-            form.values_of(read_request(wanted["recipe"], catalog)) if wanted.get("recipe") else {}
-        )
-        return speaker.updates(language, values)
+        recipe = wanted.get("recipe")
+        return speaker.updates(language, _values(form, recipe, catalog) if recipe else {})
 
     def on_target(target: object, lanes: object) -> tuple[Any, Any]:
         is_chat = has_chat_template(catalog, target)
@@ -215,6 +213,15 @@ def _connect_choices(
             js="(target, lanes) => specviz.chosen(target, lanes)",
             api_visibility="private",
         )
+
+
+def _values(form: controls.Controls, recipe: object, catalog: Catalog) -> dict[Any, object]:
+    """What the controls show for a recipe; nothing for one that cannot be run, which the page was
+    told of when it asked."""
+    try:
+        return form.values_of(read_request(recipe if isinstance(recipe, dict) else {}, catalog))
+    except ValueError:
+        return {}
 
 
 def _language(value: object) -> Language:

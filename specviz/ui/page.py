@@ -16,7 +16,7 @@ from specviz.ui import offers, playback
 from specviz.ui.controls import Controls
 from specviz.ui.kept import KeptTraces
 from specviz.ui.playback import Recordings
-from specviz.ui.reading import has_chat_template
+from specviz.ui.reading import has_chat_template, read_request
 from specviz.ui.warm_up import WarmUp
 from specviz.views.stage import SCRIPTS
 from specviz.words import ASSETS, message, script
@@ -59,7 +59,11 @@ def page_settings(
 
 
 def stage_html(
-    settings: Settings, recorded: Recordings, warm_up: WarmUp | None, kept: KeptTraces
+    settings: Settings,
+    catalog: Catalog,
+    recorded: Recordings,
+    warm_up: WarmUp | None,
+    kept: KeptTraces,
 ) -> Any:
     """The stage. A factory, not a subclass: Gradio writes a file beside subclasses it meets."""
 
@@ -78,6 +82,14 @@ def stage_html(
         text, name, run = _texts(wanted, "text", "name", "run")
         return playback.imported(text, name, run[:64])
 
+    def why_not(recipe: object) -> str:
+        """What is wrong with a link's recipe; "" if it can be run."""
+        try:
+            read_request(recipe if isinstance(recipe, dict) else {}, catalog)
+        except ValueError as error:
+            return str(error)[:500]
+        return ""
+
     def model_state(_: object) -> str:
         return json.dumps(warm_up.state() if warm_up and settings["hasModel"] else None)
 
@@ -86,7 +98,7 @@ def stage_html(
         html_template=("<div class='specviz-bar'></div><div class='specviz-stage'></div>"),
         css_template=_as_template(css),
         js_on_load=_script(settings, css),
-        server_functions=[load_recorded, load_trace, import_trace, model_state],
+        server_functions=[load_recorded, load_trace, import_trace, why_not, model_state],
         apply_default_css=False,
         elem_id="specviz-stage",
     )

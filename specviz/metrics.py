@@ -16,6 +16,7 @@ from specviz.trace import RoundTrace, RowOdds
 
 MANTISSA_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 NEAR_TIE_STEPS = 2
+CONFIDENCE_Z = 1.959964  # two-sided 95 % of the normal distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,15 @@ def spread(values: Sequence[float]) -> Spread:
         return Spread(values[0], values[0], values[0])
     low, _, high = quantiles(values, n=4, method="inclusive")
     return Spread(low, median(values), high)
+
+
+def interval(num_hits: int, num_tries: int) -> tuple[float, float]:
+    """The 95 % interval of a rate that gave `num_hits` of `num_tries` (Wilson 1927)."""
+    rate, z2 = num_hits / num_tries, CONFIDENCE_Z**2
+    centre = rate + z2 / (2 * num_tries)
+    half = CONFIDENCE_Z * math.sqrt(rate * (1 - rate) / num_tries + z2 / (4 * num_tries**2))
+    scale = 1 + z2 / num_tries
+    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
 
 
 def num_tokens(rounds: Sequence[RoundTrace]) -> int:

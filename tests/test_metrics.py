@@ -138,3 +138,14 @@ def test_a_difference_is_a_near_tie_by_the_steps_of_the_dtype(plain: list[RoundT
     assert difference is not None
     assert difference.is_near_tie("bfloat16")
     assert not difference.is_near_tie("float32")
+
+
+@pytest.mark.parametrize(
+    ("num_hits", "num_tries", "low", "high"),
+    [(5, 10, 0.2366, 0.7634), (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (1, 1, 0.2065, 1.0)],
+)
+def test_the_interval_of_a_rate_is_wilsons(
+    num_hits: int, num_tries: int, low: float, high: float
+) -> None:
+    """Worked values of the score interval at 95 %, as tables of it print them."""
+    assert metrics.interval(num_hits, num_tries) == pytest.approx((low, high), abs=5e-5)

@@ -59,7 +59,9 @@ class Packer:
 
 
 def _dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    """JSON without "<", which stands in texts alone: Gradio takes what looks like a tag for one."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
 
 
 async def live(

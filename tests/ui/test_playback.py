@@ -136,6 +136,7 @@ def test_envelopes_are_ascii_json_whatever_the_tokens_hold() -> None:
     """A lone surrogate in the event stream once killed every later event of the visit."""
     text = Packer("r", "live", "\u202e").pack([{"kind": "x", "texts": list(HOSTILE)}])
     assert text.isascii()
+    assert "<" not in text  # a prompt with a script tag once made Gradio complain of each envelope
     assert json.loads(text)["items"][0]["texts"] == list(HOSTILE)
     with pytest.raises(ValueError, match="JSON compliant"):
         Packer("r", "live", "").pack([{"p": float("nan")}])

@@ -341,7 +341,7 @@ def test_the_page_speaks_chinese_and_remembers_it(chromium: Any, url: str) -> No
         page.fill(PROMPT, "my own words")
         page.click(".specviz-language")
         page.wait_for_function(
-            "document.querySelector('#specviz-run').textContent.includes('运行')"
+            "document.querySelector('#specviz-run')?.textContent.includes('运行')"
         )
         assert page.evaluate("document.documentElement.lang") == "zh"
         assert word("page.purpose", "zh") in page.inner_text(".specviz-head")
@@ -353,7 +353,7 @@ def test_the_page_speaks_chinese_and_remembers_it(chromium: Any, url: str) -> No
         )
     with opened(chromium, url, query="?lang=zh") as other:
         other.wait_for_function(
-            "document.querySelector('#specviz-run').textContent.includes('运行')"
+            "document.querySelector('#specviz-run')?.textContent.includes('运行')"
         )
         english = other.locator(
             "#specviz-form label, #specviz-form button, .specviz-bar"

@@ -22,6 +22,7 @@ const SpecVizStage = (function () {
   const ANNOUNCE_SECONDS = 2; // at most one spoken line in that time while playing
   const LIVE_PAINT_MS = 300; // a live run on the same processor is slowed down by each painting
   const LIVE_PANE_MS = 1200; // and its numbers are read even more seldom
+  const PANE_MS = 250; // while it plays, nobody reads numbers faster
   const SHOWN_AS = { hasRest: "rest", isSmooth: "smooth", isCalm: "calm", isClose: "close",
     hasGhosts: "ghosts", hasIds: "ids", hasLost: "lost" };
 
@@ -80,6 +81,8 @@ const SpecVizStage = (function () {
     }
 
     function clearLanes() {
+      views.forEach((view) => sight.unobserve(view.root));
+      near.clear();
       views = [];
       page.lanes.replaceChildren();
       clearRace();
@@ -205,6 +208,8 @@ const SpecVizStage = (function () {
         show(views[i].root, shown.has(lane));
         put(views[i].root, "data-lead", lane === lead);
         if (!shown.has(lane)) return;
+        const isInMotion = player.isPlaying || isThrottled();
+        if (isInMotion && !isAsked && !near.has(views[i].root)) return; // drawn when it comes to rest
         const time = timeOf(lane);
         drawLane(views[i], run, lane, time, widths.lane, options);
         lightLane(views[i], lane, placeOf(lane, time), chosenIn(lane));
@@ -231,6 +236,8 @@ const SpecVizStage = (function () {
         views.push(view);
         page.lanes.append(view.root);
         observer.observe(view.root);
+        sight.observe(view.root);
+        near.add(view.root);
       }
     }
 
@@ -252,7 +259,8 @@ const SpecVizStage = (function () {
         const light = isHere ? { row: chosen.row, column: chosen.column } : null;
         drawMask(pane.mask, lane, place, light, inks, theme);
       }
-      if (isThrottled() && !isAsked && now - countedAt < LIVE_PANE_MS) return;
+      const gap = isThrottled() ? LIVE_PANE_MS : player.isPlaying ? PANE_MS : 0;
+      if (!isAsked && now - countedAt < gap) return;
       countedAt = now;
       drawNumbers(pane.numbers, run, lane, place, time, filter, chooseFilter);
       drawCurve(pane.numbers, run, run.lanes.filter((one) => shown.has(one)), time, axisEnd(run, "time"),
@@ -353,7 +361,21 @@ const SpecVizStage = (function () {
 
     // -- building: once, and again when the language changes
 
-    const observer = new ResizeObserver(measure);
+    // Lanes out of sight are not drawn while time moves.
+    const near = new Set();
+    const sight = new IntersectionObserver((entries) => {
+      for (const { target, isIntersecting } of entries) near[isIntersecting ? "add" : "delete"](target);
+      wake(true);
+    }, { rootMargin: "150px" });
+    const seenWidths = new WeakMap();
+    const observer = new ResizeObserver((entries) => {
+      const isNew = entries.filter(({ target, contentRect }) => {
+        const before = seenWidths.get(target);
+        seenWidths.set(target, contentRect.width);
+        return before !== contentRect.width;
+      });
+      if (isNew.length) measure(); // heights change with every round and matter to nothing
+    });
 
     function measure() {
       const box = views.find((view) => !view.root.hidden);
@@ -376,7 +398,7 @@ const SpecVizStage = (function () {
     });
 
     function build() {
-      if (page) observer.disconnect();
+      if (page) [observer, sight].forEach((one) => one.disconnect());
       page = makePage(Object.fromEntries(Object.entries(SHOWN_AS).map(([name, short]) => [short, options[name]])));
       pane = { card: makeCard(), mask: makeMask(), numbers: makeNumbers() };
       page.pane.append(pane.card.root, pane.mask.root, pane.numbers.root);
@@ -491,6 +513,7 @@ const SpecVizStage = (function () {
         cancelAnimationFrame(frame);
         clearTimeout(timer);
         observer.disconnect();
+        sight.disconnect();
         recolour.disconnect();
         stopListening();
         page.root.remove();

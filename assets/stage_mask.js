@@ -16,7 +16,8 @@ const SpecVizMask = (function () {
     const words = el("p", "sv-maskwords");
     const root = el("section", "sv-panel sv-maskpanel",
       el("div", "sv-panelhead", el("h4", "", word("stage.mask")), unfold.root), box, words);
-    return { root, canvas, box, unfold: unfold.input, words, key: "", geometry: null };
+    const scratch = document.createElement("canvas"); // a font set on one that is shown costs a layout
+    return { root, canvas, scratch, box, unfold: unfold.input, words, key: "", geometry: null };
   }
 
   function geometryOf(view, lane, round) {
@@ -39,7 +40,7 @@ const SpecVizMask = (function () {
     const at = geometryOf(view, lane, round);
     view.geometry = at;
     const [width, height] = [at.left + at.rows * at.cell + 6, SIZE.top + at.rows * at.cell + 4];
-    const pen = clearCanvas(view.canvas, width, height);
+    const pen = clearCanvas(view.scratch, width, height);
     view.box.style.height = SIZE.top + lane.maxRows * at.cell + 14 + "px";
     drawPrefix(pen, at, phase, inks);
     drawLights(pen, at, light, inks);
@@ -50,6 +51,7 @@ const SpecVizMask = (function () {
       pen.lineWidth = 2;
       pen.strokeRect(SIZE.label - 2, SIZE.top - 3, width - SIZE.label - 3, at.rows * at.cell + 5);
     }
+    clearCanvas(view.canvas, width, height).drawImage(view.scratch, 0, 0, width, height);
     put(view.canvas, "aria-label", word("stage.mask_label", { rows: at.rows, prefix: round.prefix }));
     say(view.words, maskWords(round, light));
   }

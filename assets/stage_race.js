@@ -106,7 +106,6 @@ const SpecVizRace = (function () {
       say(view.axis, word("stage.axis_words." + axis, { from: words[0], to: words[1] }));
     }
     blit(view, head, height);
-    drawPlainLine(view.pen, run, run.lanes.length * ROW, view.frame);
   }
 
   function clearRows(view) {
@@ -126,13 +125,14 @@ const SpecVizRace = (function () {
         pen.globalAlpha = (isPast ? 1 : 0.25) * (i < run.lanes.length ? 1 : 0.5);
         drawRow(pen, lane, i * ROW + (ROW - BAR) / 2, view.frame, isPast);
       });
+      pen.globalAlpha = 1;
+      drawPlainLine(pen, run, run.lanes.length * ROW, view.frame);
     }
   }
 
   function blit(view, head, height) {
     const { width, inks } = view.frame;
     const pen = clearCanvas(view.canvas, width, height);
-    view.pen = pen;
     const dense = view.canvas.width / width;
     const part = (canvas, x, wide) => wide > 0 && pen.drawImage(canvas, x * dense, 0, wide * dense,
       canvas.height, x, 0, wide, height);

@@ -20,7 +20,7 @@ const SpecVizText = (function () {
     const root = el("div", "sv-strip", inner);
     root.tabIndex = 0;
     root.setAttribute("aria-label", word("stage.text"));
-    return { root, inner, tokens: [], hasLost: false, lit: null };
+    return { root, inner, tokens: [], fresh: [], hasLost: false, lit: null };
   }
 
   function listOf(view, lane) {
@@ -58,8 +58,9 @@ const SpecVizText = (function () {
 
   function markFresh(view, first, after) {
     if (view.firstFresh === first && view.afterFresh === after) return;
-    for (const token of view.inner.querySelectorAll(".sv-fresh")) token.classList.remove("sv-fresh");
-    for (let i = first; i < after; i += 1) view.tokens[i].classList.add("sv-fresh");
+    for (const token of view.fresh) token.classList.remove("sv-fresh");
+    view.fresh = view.tokens.slice(first, after);
+    for (const token of view.fresh) token.classList.add("sv-fresh");
     Object.assign(view, { firstFresh: first, afterFresh: after });
   }
 
@@ -73,13 +74,16 @@ const SpecVizText = (function () {
     const key = chosen ? chosen.index + ":" + chosen.row + ":" + view.tokens.length : "";
     if (view.lit === key) return;
     view.lit = key;
-    for (const token of view.inner.querySelectorAll("[data-lit=self]")) put(token, "data-lit", "");
+    for (const token of view.litTokens || []) put(token, "data-lit", "");
+    view.litTokens = [];
     if (!chosen || !lane.rounds[chosen.index]) return;
     const round = lane.rounds[chosen.index];
     const list = listOf(view, lane);
     const first = view.hasLost ? round.firstEntry : round.firstToken;
     for (let i = first; i < view.tokens.length && list[i].index === chosen.index; i += 1) {
-      if (list[i].row === chosen.row) put(view.tokens[i], "data-lit", "self");
+      if (list[i].row !== chosen.row) continue;
+      put(view.tokens[i], "data-lit", "self");
+      view.litTokens.push(view.tokens[i]);
     }
   }
 

@@ -85,7 +85,7 @@ const SpecVizTree = (function () {
       sweep, takeLinks: pool(links, () => svg("path", { class: "sv-link" })),
       takeNodes: pool(nodes, makeNode),
       takeHeads: pool(heads, () => svg("text", { class: "sv-headtext" })),
-      nodes: [], links: [], box: null, scale: null, look: "", laid: "", size: [0, 0],
+      nodes: [], links: [], box: null, scale: null, look: "", laid: "", size: [0, 0], pan: [0, 0],
       head: lane.info.has_heads ? HEAD.height : 0,
     };
     show(view.tools, false); // until a tree is larger than its box
@@ -175,9 +175,20 @@ const SpecVizTree = (function () {
     put(view.root, "height", Math.ceil(h * scale));
     put(view.root, "viewBox", "0 0 " + w + " " + h);
     const isLarge = w * scale > view.room[0] + 1 || h * scale > view.room[1] + 1;
+    view.isLarge = isLarge;
     put(view.boxNode, "data-pans", isLarge);
     if (isLarge || view.scale !== null) show(view.tools, true);
     put(view.zoom.fit, "aria-pressed", view.scale === "fit");
+    panTo(view, ...view.pan);
+  }
+
+  // Moved by a transform: scrolling would force a layout of the page on the spot.
+  function panTo(view, left, top) {
+    const most = view.size.map((side, i) => Math.max(0, side * view.shownScale - view.room[i]));
+    view.pan = [clamp(left, 0, most[0]), clamp(top, 0, most[1])].map(Math.round);
+    const moved = view.pan[0] || view.pan[1]
+      ? "translate(" + -view.pan[0] + "px, " + -view.pan[1] + "px)" : "";
+    if (view.root.style.transform !== moved) view.root.style.transform = moved;
   }
 
   function listenZoom(view) {
@@ -194,8 +205,7 @@ const SpecVizTree = (function () {
     });
     let from = null;
     view.boxNode.addEventListener("pointerdown", (event) => {
-      from = { x: event.clientX, y: event.clientY, left: view.boxNode.scrollLeft,
-        top: view.boxNode.scrollTop, id: event.pointerId };
+      from = { x: event.clientX, y: event.clientY, left: view.pan[0], top: view.pan[1], id: event.pointerId };
       view.isDragged = false;
     });
     view.boxNode.addEventListener("pointermove", (event) => {
@@ -205,7 +215,7 @@ const SpecVizTree = (function () {
         view.isDragged = true;
         view.boxNode.setPointerCapture(from.id);
       }
-      if (view.isDragged) view.boxNode.scrollTo(from.left - dx, from.top - dy);
+      if (view.isDragged) panTo(view, from.left - dx, from.top - dy);
     });
     const release = () => { from = null; };
     view.boxNode.addEventListener("pointerup", release);
@@ -225,7 +235,7 @@ const SpecVizTree = (function () {
       : [places.x[row], places.y[row]];
     const top = (lineY(view.box, y) + NODE.line) * scale - view.room[1];
     const left = leftOf(view.box, x + 1) * scale - view.room[0];
-    view.boxNode.scrollTo(Math.max(left, 0), Math.max(top, 0));
+    panTo(view, left, top);
   }
 
   // ---- What it looks like at a place -------------------------------------------------------
@@ -242,7 +252,6 @@ const SpecVizTree = (function () {
     const look = lookKey(place);
     if (view.look === look) return;
     view.look = look;
-    const { round } = place;
     for (let row = 0; row < view.rows; row += 1) {
       const shown = lookOf(place, row);
       lookNode(view.nodes[row], shown);
@@ -264,7 +273,7 @@ const SpecVizTree = (function () {
     say(view.own.note, own === "hidden" ? "" : word("stage.kind." + own));
     put(view.own.bar, "width", 0);
     put(view.root, "data-phase", place.phase);
-    if (round.outcome !== "plain" || view.boxNode.dataset.pans === "true") followPath(view, place);
+    if (view.isLarge) followPath(view, place);
   }
 
   // Below a box: the drafter's number, then the target's beside it; ids when they are asked for.
@@ -302,18 +311,19 @@ const SpecVizTree = (function () {
 
   function revealRow(view, row) {
     if (!view.isWalked || row < 0 || !view.places) return;
-    const { boxNode, shownScale: scale } = view;
+    const { shownScale: scale } = view;
     const y = lineY(view.box, view.places.y[row]) * scale;
     const x = leftOf(view.box, view.places.x[row]) * scale;
-    if (y < boxNode.scrollTop + 20 || y > boxNode.scrollTop + view.room[1] - 30 ||
-        x < boxNode.scrollLeft || x > boxNode.scrollLeft + view.room[0] - 60) {
-      boxNode.scrollTo(Math.max(0, x - view.room[0] / 2), Math.max(0, y - view.room[1] / 2));
+    const [left, top] = view.pan;
+    if (y < top + 20 || y > top + view.room[1] - 30 || x < left || x > left + view.room[0] - 60) {
+      panTo(view, x - view.room[0] / 2, y - view.room[1] / 2);
     }
   }
 
   // The tree as a drawing of its own, at full size: every style that matters stands in it.
   function pictureOf(view) {
     const copy = view.root.cloneNode(true);
+    copy.style.transform = "";
     const [from, to] = [[view.root, ...view.root.querySelectorAll("*")], [copy, ...copy.querySelectorAll("*")]];
     from.forEach((node, i) => {
       const style = getComputedStyle(node);

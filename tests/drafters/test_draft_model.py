@@ -13,6 +13,7 @@ from specviz.config import SamplingParams
 from specviz.drafters.base import CopySpec, Proposal, TargetKit
 from specviz.drafters.draft_model import DraftLength, DraftModel, DraftModelConfig
 from specviz.lm.base import LMOutput
+from specviz.lm.checkpoints import DrafterCheckpoint
 from specviz.lm.sampling import Sampler
 from specviz.tree import DraftTree
 from tests.engine.chances import ScriptedChance, enumerate_outcomes
@@ -220,8 +221,11 @@ def kit(*, own: bool = False, quantised: bool = False) -> tuple[TargetKit, list[
         asked.append(spec)
         return random_table(V)
 
+    def untrained(method: str) -> DrafterCheckpoint:
+        raise ValueError(f"there are no {method} weights for this target")
+
     base = kit_of(random_table(V), random_table(V) if own else None)
-    return replace(base, copy=copy, has_quantised_copy=quantised), asked
+    return replace(base, copy=copy, has_quantised_copy=quantised, trained=untrained), asked
 
 
 @pytest.mark.parametrize(

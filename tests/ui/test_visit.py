@@ -1,0 +1,191 @@
+"""A visit: runs kept, reloads, tabs, languages, embedding, presets. In Chromium."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from specviz.config import Catalog
+from specviz.ui.playback import Recordings
+from specviz.words import word
+from tests.traces import demo_run
+from tests.ui.serving import SECONDS, opened, served, wait_for_text
+from tests.ui.sessions import CATALOG, SlowSession
+from tests.ui.visiting import (
+    PROMPT,
+    RUN,
+    STOP,
+    run_to_the_end,
+    saved,
+    saying,
+)
+
+pytestmark = pytest.mark.browser
+
+
+def test_runs_of_this_visit_come_back_from_their_chips(page: Any, session: SlowSession) -> None:
+    run_to_the_end(page, "first question")
+    run_to_the_end(page, "second question")
+    chips = page.locator(".specviz-mine .specviz-chip:not(.specviz-pin)")
+    assert chips.all_inner_texts() == ["1. first question", "2. second question"]
+    chips.first.click()
+    page.wait_for_function(
+        "document.querySelector('.specviz-mine .specviz-chip').getAttribute('aria-pressed') === 'true'"
+    )
+    page.click("text=/^Prompt, \\d+ token/")
+    wait_for_text(page, "first question")
+    assert len(session.requests) == 2
+
+
+def test_no_recorded_run_stays_pressed_while_another_runs(page: Any, session: SlowSession) -> None:
+    """The button of the recorded run once looked pressed over a live run."""
+    session.seconds = 0.05
+    page.wait_for_selector(".specviz-recorded [aria-pressed=true]")
+    page.click(RUN)
+    wait_for_text(page, "Live")
+    assert page.locator(".specviz-recorded [aria-pressed=true]").count() == 0
+    page.wait_for_selector(RUN, state="visible", timeout=40 * SECONDS)
+    assert page.locator(".specviz-recorded [aria-pressed=true]").count() == 0
+
+
+def test_a_reload_loses_nothing_that_was_received(
+    chromium: Any, url: str, session: SlowSession
+) -> None:
+    session.seconds = 0.1
+    gone = "AbortError|Connection errored out"
+    with opened(chromium, url, expected=gone) as page:
+        page.fill(PROMPT, "before the reload")
+        page.click(RUN)
+        wait_for_text(page, "identical to plain for")
+        page.reload()
+        page.wait_for_function("globalThis.specviz !== undefined")
+        saying(page, "This run broke off")
+        page.click("text=/^Prompt, \\d+ token/")
+        wait_for_text(page, "before the reload")
+        page.focus(".specviz-stage [tabindex='0']")
+        page.keyboard.press("End")
+        wait_for_text(page, "identical to plain for")
+
+
+def test_a_second_tab_has_runs_of_its_own(chromium: Any, page: Any, url: str) -> None:
+    run_to_the_end(page, "in the first tab")
+    with opened(chromium, url) as other:
+        wait_for_text(other, "Recorded")
+        assert not other.is_visible(".specviz-mine")
+    assert page.is_visible(".specviz-mine")
+
+
+def test_a_hidden_tab_receives_everything(page: Any) -> None:
+    """A browser draws no frames for a hidden tab; what comes meanwhile is there afterwards."""
+    page.evaluate(
+        "() => { const real = requestAnimationFrame; const held = [];"
+        " window.requestAnimationFrame = (f) => held.push(f);"
+        " window.showAgain = () => { window.requestAnimationFrame = real; held.forEach(real); }; }"
+    )
+    page.click(RUN)
+    page.wait_for_selector(STOP, state="visible")
+    page.wait_for_selector(RUN, state="visible", timeout=40 * SECONDS)
+    page.evaluate("showAgain()")
+    wait_for_text(page, "50 tokens")
+    _, content = saved(page, "csv")
+    assert content.count(b"\r\n") == 1 + sum(e.kind == "round" for e in demo_run())
+
+
+def test_a_killed_server_leaves_everything_but_new_runs(
+    chromium: Any, recorded: Recordings
+) -> None:
+    session = SlowSession(seconds=0.01)
+    offline = "ERR_|Failed to fetch|Connection|reconnect|TypeError"
+    with served(session, recorded) as url, opened(chromium, url, expected=offline) as page:
+        run_to_the_end(page, "kept")
+        page.context.set_offline(True)
+        page.focus(".specviz-stage [tabindex='0']")
+        page.keyboard.press("Home")
+        page.keyboard.press("End")
+        wait_for_text(page, "identical to plain for 50 tokens")
+        name, content = saved(page, "html")
+        assert name.endswith(".html")
+        assert b"kept" in content
+
+
+def test_the_page_speaks_chinese_and_remembers_it(chromium: Any, url: str) -> None:
+    with opened(chromium, url) as page:
+        page.fill(PROMPT, "my own words")
+        page.click(".specviz-language")
+        page.wait_for_function(
+            "document.querySelector('#specviz-run')?.textContent.includes('运行')"
+        )
+        assert page.evaluate("document.documentElement.lang") == "zh"
+        assert word("page.purpose", "zh") in page.inner_text(".specviz-head")
+        assert page.input_value(PROMPT) == "my own words"
+        assert "草稿模型" in page.inner_text("#specviz-lanes")
+        page.reload()
+        page.wait_for_function(
+            "document.querySelector('#specviz-run')?.textContent.includes('运行')"
+        )
+    with opened(chromium, url, query="?lang=zh") as other:
+        other.wait_for_function(
+            "document.querySelector('#specviz-run')?.textContent.includes('运行')"
+        )
+        english = other.locator(
+            "#specviz-form label, #specviz-form button, .specviz-bar"
+        ).all_inner_texts()
+        left = {t for t in ("Run", "Prompt", "Settings", "Copy link", "Save as…") if t in english}
+        assert left == set()
+
+
+def test_an_embedded_page_is_the_stage_alone(chromium: Any, url: str) -> None:
+    with opened(chromium, url, query="?embed=1&run=second") as page:
+        wait_for_text(page, "Recorded")
+        assert not page.is_visible(RUN)
+        assert not page.is_visible(".specviz-head")
+        assert not page.is_visible(".specviz-bar")
+        page.focus(".specviz-stage [tabindex='0']")
+        page.keyboard.press("End")
+        wait_for_text(page, "identical to plain for 50 tokens")
+
+
+@dataclass
+class PoorSession(SlowSession):
+    """Its second target is a base model for which one drafter has no weights."""
+
+    def catalog(self) -> Catalog:
+        base = replace(CATALOG.targets[1], has_chat_template=False)
+        return replace(
+            CATALOG,
+            targets=(CATALOG.targets[0], base),
+            untrained=frozenset({("other", "lookahead")}),
+        )
+
+
+def test_what_a_target_lacks_is_greyed_with_the_reason(chromium: Any) -> None:
+    session = PoorSession(seconds=0.01)
+    lookahead = "#specviz-lanes label:has-text('Lookahead')"
+    with served(session) as url, opened(chromium, url) as page:
+        assert page.is_enabled(f"{lookahead} input")
+        page.click("#specviz-target input")
+        page.click("[role=option]:has-text('Another target')")
+        page.wait_for_selector(f"{lookahead} input:disabled")
+        note = page.inner_text("#specviz-untrained-note")
+        assert note.startswith("No trained weights for Another target here: Lookahead.")
+        assert "is a base model without a chat template" in page.inner_text("#specviz-base-note")
+        run_to_the_end(page, "Once upon a time")
+    (request,) = session.requests
+    assert (request.target, request.is_chat) == ("other", False)
+    assert "lookahead" not in [lane.drafter for lane in request.lanes]
+
+
+def test_a_preset_changes_settings_and_keeps_the_prompt(page: Any, session: SlowSession) -> None:
+    page.fill(PROMPT, "my own words")
+    page.click(".specviz-offers [data-name=teaching]")
+    page.wait_for_function(
+        "[...document.querySelectorAll('#specviz-lanes input')].filter((box) => box.checked).length === 2"
+    )
+    page.click(RUN)
+    wait_for_text(page, "Live")
+    page.wait_for_selector(RUN, state="visible")
+    (request,) = session.requests
+    assert (request.prompt, request.max_new_tokens) == ("my own words", 32)
+    assert [lane.drafter for lane in request.lanes] == ["autoregressive", "draft_model"]

@@ -126,8 +126,8 @@ def test_three_hundred_rounds_leave_no_elements_behind(chromium: Any) -> None:
         assert page.evaluate(count) == before
 
 
-@pytest.mark.slow
-def test_three_lanes_of_32_rows_at_15_rounds_a_second(chromium: Any) -> None:
+def played(chromium: Any) -> dict[str, float]:
+    """Frames a second, and milliseconds a paint, of three lanes of 32 rows at 15 rounds/s."""
     with stage_page(chromium) as page:
         send(page, items_of(long_run(300)))
         seek(page, 0)
@@ -135,7 +135,20 @@ def test_three_lanes_of_32_rows_at_15_rounds_a_second(chromium: Any) -> None:
         page.locator(".sv").focus()
         page.keyboard.press(" ")
         page.wait_for_timeout(500)
-        found = page.evaluate(FRAMES, 4)
-        # 50 are wanted; software rendering on two quiet cores gives 40 to 44 (2026-11-29).
-        assert found["fps"] >= 30, found
-        assert found["ms"] <= 4, found
+        found: dict[str, float] = page.evaluate(FRAMES, 4)
+        return found
+
+
+@pytest.mark.slow
+def test_a_paint_of_three_lanes_is_short(chromium: Any) -> None:
+    found = played(chromium)
+    assert found["ms"] <= 4, found
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(
+    reason="not reached: 40 to 44 on two quiet cores, software rendering, 2026-11-29"
+)
+def test_three_lanes_of_32_rows_at_15_rounds_a_second(chromium: Any) -> None:
+    found = played(chromium)
+    assert found["fps"] >= 50, found

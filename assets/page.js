@@ -79,13 +79,13 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     if (run === null) return;
     const kept = runs.find(run);
     if (kept) kept.isEnded = true;
+    server.leave_run(run).catch(() => {}); // a server that is gone has left it already
     listenTo(null);
     stage.interrupted(message);
   }
 
   function lose() {
     giveUp(["page.lost", { seconds: settings.silenceSeconds }]);
-    document.querySelector("#specviz-stop").click(); // should the server be there after all
   }
 
   function receive(text) {

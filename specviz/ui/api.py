@@ -18,6 +18,7 @@ from specviz.session import Session
 from specviz.ui import playback
 from specviz.ui.kept import KeptTraces
 from specviz.ui.offers import first_lanes
+from specviz.ui.open_runs import OpenRuns
 from specviz.ui.reading import read_request
 
 SETTINGS = (
@@ -83,6 +84,7 @@ async def envelopes(
     fields: dict[str, object],
     run: str,
     kept: KeptTraces | None = None,
+    open_runs: OpenRuns | None = None,
 ) -> AsyncGenerator[str, None]:
     """A run's envelopes, or the one that says why there is no run."""
     try:
@@ -90,6 +92,6 @@ async def envelopes(
     except ValueError as error:
         yield playback.refusal(run, str(error))
         return
-    async with aclosing(playback.live(session, request, run, kept)) as made:
+    async with aclosing(playback.live(session, request, run, kept, open_runs)) as made:
         async for envelope in made:
             yield envelope

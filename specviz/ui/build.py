@@ -16,6 +16,7 @@ from specviz.config import Catalog
 from specviz.session import Session
 from specviz.ui import api, controls
 from specviz.ui.kept import KeptTraces
+from specviz.ui.open_runs import OpenRuns
 from specviz.ui.page import page_settings, stage_html
 from specviz.ui.playback import Recordings
 from specviz.ui.reading import has_chat_template, read_request
@@ -37,16 +38,16 @@ def build_ui(
 ) -> Any:
     """The page as gr.Blocks. Without targets in the catalogue it is a player of `recorded`."""
     recorded, catalog, speaker = recorded or Recordings(()), session.catalog(), Speaker()
-    kept, form, buttons = KeptTraces(), None, None
+    kept, open_runs, form, buttons = KeptTraces(), OpenRuns(), None, None
     with gr.Blocks(title="SpecViz", fill_width=True) as page:
         _painted("head")
         if catalog.targets:
             with gr.Column(elem_id="specviz-form"):
                 form, buttons = _run_controls(catalog, speaker)
         settings = page_settings(catalog, form, recorded, warm_up if catalog.targets else None)
-        stage = stage_html(settings, catalog, recorded, warm_up, kept)
+        stage = stage_html(settings, catalog, recorded, warm_up, kept, open_runs)
         if form is not None and buttons is not None:
-            _connect(session, form, stage, buttons, kept)
+            _connect(session, form, stage, buttons, kept, open_runs)
             _connect_choices(catalog, form, speaker, stage)
             api.add_api(session, MAX_VISITORS)
     return page.queue(max_size=MAX_OUTSIDE, api_open=False)
@@ -147,12 +148,13 @@ def _connect(
     stage: Any,
     buttons: tuple[Any, Any],
     kept: KeptTraces,
+    open_runs: OpenRuns,
 ) -> None:
     """Run, Stop and Shift+Enter."""
 
     async def on_run(*values: object) -> AsyncGenerator[str, None]:
         *chosen, run = values
-        made = api.envelopes(session, form.read(tuple(chosen)), str(run)[:64], kept)
+        made = api.envelopes(session, form.read(tuple(chosen)), str(run)[:64], kept, open_runs)
         async with aclosing(made) as envelopes:
             async for envelope in envelopes:
                 yield envelope
@@ -166,11 +168,12 @@ def _connect(
         js=BEGIN,
         preprocess=False,  # what the controls allow is no check: `read_request` is
         show_progress="hidden",
+        trigger_mode="multiple",  # one that was left may still be on its way out
         concurrency_limit=MAX_VISITORS,
         api_visibility="private",
     )
     running.failure(None, js="() => specviz.refused()", api_visibility="private")
-    stop_button.click(None, js="() => specviz.stop()", cancels=[running], api_visibility="private")
+    stop_button.click(None, js="() => specviz.stop()", api_visibility="private")
     form.fields["prompt"].submit(None, js="() => specviz.submit()", api_visibility="private")
 
 

@@ -15,6 +15,7 @@ from specviz.config import MAX_LANES, Catalog
 from specviz.ui import offers, playback
 from specviz.ui.controls import Controls
 from specviz.ui.kept import KeptTraces
+from specviz.ui.open_runs import OpenRuns
 from specviz.ui.playback import Recordings
 from specviz.ui.reading import has_chat_template, read_request
 from specviz.ui.warm_up import WarmUp
@@ -64,6 +65,7 @@ def stage_html(
     recorded: Recordings,
     warm_up: WarmUp | None,
     kept: KeptTraces,
+    open_runs: OpenRuns,
 ) -> Any:
     """The stage. A factory, not a subclass: Gradio writes a file beside subclasses it meets."""
 
@@ -90,6 +92,9 @@ def stage_html(
             return str(error)[:500]
         return ""
 
+    def leave_run(run: object) -> None:
+        open_runs.leave(str(run)[:64])
+
     def model_state(_: object) -> str:
         return json.dumps(warm_up.state() if warm_up and settings["hasModel"] else None)
 
@@ -98,7 +103,14 @@ def stage_html(
         html_template=("<div class='specviz-bar'></div><div class='specviz-stage'></div>"),
         css_template=_as_template(css),
         js_on_load=_script(settings, css),
-        server_functions=[load_recorded, load_trace, import_trace, why_not, model_state],
+        server_functions=[
+            load_recorded,
+            load_trace,
+            import_trace,
+            why_not,
+            leave_run,
+            model_state,
+        ],
         apply_default_css=False,
         elem_id="specviz-stage",
     )

@@ -23,6 +23,7 @@ from specviz.session import Session
 from specviz.trace import Failure, Progress, RunStart, SessionEvent, TraceEvent
 from specviz.trace_io import dump_event, load_events, read_trace
 from specviz.ui.kept import KeptTraces
+from specviz.ui.open_runs import OpenRuns
 from specviz.views.stage import StageFeed
 from specviz.words import Message, message, tell
 
@@ -65,9 +66,14 @@ def _dump(value: object) -> str:
 
 
 async def live(
-    session: Session, request: Request, run: str, kept: KeptTraces | None = None
+    session: Session,
+    request: Request,
+    run: str,
+    kept: KeptTraces | None = None,
+    open_runs: OpenRuns | None = None,
 ) -> AsyncGenerator[str, None]:
-    """Envelopes of a run as it happens. Closing this closes the session's iterator."""
+    """Envelopes of a run as it happens. Closing this closes the session's iterator; so does
+    leaving `run` by name."""
     packer, feed = Packer(run, "live", LIVE), StageFeed()
     yield packer.pack([])
 
@@ -79,10 +85,11 @@ async def live(
     reader = _Reader(session, request, fold)
     is_over = False
     try:
-        while not is_over:
-            items, is_over = await reader.batch()
-            yield packer.pack(items, is_last=is_over)
-            await asyncio.sleep(0 if is_over else BATCH_SECONDS)
+        with (open_runs or OpenRuns()).holding(run, reader.leave):
+            while not is_over:
+                items, is_over = await reader.batch()
+                yield packer.pack(items, is_last=is_over)
+                await asyncio.sleep(0 if is_over else BATCH_SECONDS)
     finally:
         reader.leave()
 
@@ -146,8 +153,10 @@ class _Reader(Generic[T]):
         threading.Thread(target=self._read, name="specviz-reader", daemon=True).start()
 
     def leave(self) -> None:
-        """Returns at once; the session's iterator is closed when its current step ends."""
+        """Returns at once, from any thread. Whoever waits for a batch gets the last one; the
+        session's iterator is closed when its current step ends."""
         self._has_left.set()
+        self._put(None)
 
     async def batch(self) -> tuple[list[T], bool]:
         """All that is there, waiting at most BEAT_SECONDS for the first; and whether it is the
@@ -185,8 +194,11 @@ class _Reader(Generic[T]):
 
     def _send(self, made: list[T] | None) -> None:
         if not self._has_left.is_set():
-            with contextlib.suppress(RuntimeError):  # the server is shutting down: nobody listens
-                self._loop.call_soon_threadsafe(self._queue.put_nowait, made)
+            self._put(made)
+
+    def _put(self, made: list[T] | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the server is shutting down: nobody listens
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, made)
 
 
 class Recordings:

@@ -17,6 +17,7 @@ from specviz.trace import SessionEvent
 from specviz.trace_io import dump_events, load_events
 from specviz.ui import playback
 from specviz.ui.kept import KeptTraces
+from specviz.ui.open_runs import OpenRuns
 from specviz.ui.playback import Packer, Recordings, imported, live, traced
 from specviz.ui.warm_up import WarmUp
 from specviz.views.stage import StageFeed
@@ -90,6 +91,40 @@ def test_leaving_a_run_closes_the_session_within_one_step() -> None:
     rounds = session.num_rounds
     assert wait_until(lambda: session.num_closed == 1, seconds=0.5)
     assert session.num_rounds <= rounds + 2
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_run_can_be_left_by_name_even_before_it_begins(is_early: bool) -> None:
+    """Gradio's cancel, come late, ended the next run; come between two steps, it ended none."""
+    session, open_runs = SlowSession(seconds=0.02), OpenRuns()
+
+    async def leave(run: str) -> list[str]:
+        made = []
+        if is_early:
+            open_runs.leave(run)
+        async for envelope in live(session, REQUEST, run, open_runs=open_runs):
+            made.append(envelope)
+            if session.num_rounds:
+                open_runs.leave(run)
+        return made
+
+    last = json.loads(asyncio.run(leave("r1"))[-1])
+    rounds = session.num_rounds
+    assert last["last"]
+    assert not any(item["kind"] == "end" for item in last["items"])
+    assert wait_until(lambda: session.num_closed == 1, seconds=0.5)
+    assert session.num_rounds <= rounds + 2
+
+
+def test_leaving_one_run_leaves_the_others() -> None:
+    open_runs = OpenRuns()
+    left: list[str] = []
+    with open_runs.holding("a", lambda: left.append("a")):
+        with open_runs.holding("b", lambda: left.append("b")):
+            open_runs.leave("b")
+            open_runs.leave("c")
+        open_runs.leave("b")
+        assert left == ["b"]
 
 
 def test_a_silent_session_does_not_silence_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

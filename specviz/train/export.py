@@ -22,6 +22,8 @@ from specviz.train.data import describe
 from specviz.train.recipe import Training, kept_steps
 from specviz.train.simulate import Simulated, acceptance
 
+STATIC_TREES = ("medusa", "eagle")  # methods whose tree is built from measured hit rates
+
 
 def export(
     course: Course, training: Training, simulated: Simulated, out: Path, command: str
@@ -29,7 +31,7 @@ def export(
     """Write the drafter into `out`; its provenance. OSError: it cannot be written."""
     config, tensors = training.net.export()
     config["specviz_target"] = target_facts(course)
-    if course.order.method == "medusa":  # whose tree is built from them
+    if course.order.method in STATIC_TREES:
         config["hit_rates"] = simulated.hit_rates
     provenance = provenance_of(course, training, simulated, command)
     save_checkpoint(out, config, tensors)

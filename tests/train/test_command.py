@@ -85,7 +85,7 @@ def test_one_command_trains_and_exports_a_drafter(
     vocab = read(data, "vocab.json")
     ids = torch.arange(len(vocab["ids"])) + checkpoint.tensors["d2t"]
     assert ids.tolist() == vocab["ids"]
-    assert ("hit_rates" in checkpoint.config) == (method == "medusa")
+    assert ("hit_rates" in checkpoint.config) == (method in ("medusa", "eagle"))
     check_papers(out, method, data)
 
 

@@ -1,7 +1,7 @@
 """Prompts of a benchmark: read from JSON Lines, and a sample of them that is balanced.
 
-A line is an object with `turns` (the first is used) or `prompt`; `category` and `question_id` are
-optional. No chance is involved, so every machine measures the same sample.
+A line is an object with `turns` (the first is used) or `prompt`; `category` and `question_id` or
+`id` are optional. No chance is involved, so every machine measures the same sample.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+from specviz.words import ASSETS
+
+OWN_PROMPTS = ASSETS / "prompts" / "specviz.jsonl"  # written for SpecViz, never trained on
 UNSORTED = "unsorted"  # the category of a prompt that names none
 
 
 @dataclass(frozen=True, slots=True)
 class BenchPrompt:
-    name: str  # its question_id, or its line; no two of a file share one
+    name: str  # its question_id or id, or else its line; no two of a file share one
     category: str
     text: str
 
@@ -79,8 +82,8 @@ def _prompt(line: str, number: int) -> BenchPrompt:
     text = turns[0] if isinstance(turns, list) and turns else raw.get("prompt")
     if not isinstance(text, str) or not text.strip():
         raise ValueError('has no text in "turns" (a list, its first is used) or "prompt"')
-    category, name = raw.get("category", UNSORTED), raw.get("question_id", f"line {number}")
-    return BenchPrompt(str(name), str(category), text)
+    name = raw.get("question_id", raw.get("id", f"line {number}"))
+    return BenchPrompt(str(name), str(raw.get("category", UNSORTED)), text)
 
 
 def _shares(sizes: Sequence[int], total: int) -> list[int]:

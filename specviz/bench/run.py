@@ -181,8 +181,10 @@ def planned_lanes(
     asked: Sequence[LaneSpec] | None, request: Request, catalog: Catalog
 ) -> tuple[LaneSpec, ...]:
     """Plain decoding, then the lanes asked for (None: every drafter). ValueError: there is no such."""
-    specs = [LaneSpec(info.name) for info in catalog.drafters] if asked is None else asked
-    found = [checked(replace(request, lanes=(spec,)), catalog).lanes[0] for spec in specs]
+    if asked is None:  # unchecked: one without weights is left out with the reason, not refused
+        found = [LaneSpec(info.name) for info in catalog.drafters]
+    else:
+        found = [checked(replace(request, lanes=(spec,)), catalog).lanes[0] for spec in asked]
     if len(set(found)) != len(found):
         raise ValueError("Two lanes are the same; change a knob of one or remove it.")
     return (PLAIN, *(spec for spec in found if spec != PLAIN))

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
+from specviz.bench.prompts import OWN_PROMPTS
 from specviz.cli import BAD_INPUT
 from specviz.cli.train_words import add_train
 from specviz.config import MAX_NEW_TOKENS_LIMIT, LaneSpec, Request
@@ -165,10 +166,10 @@ def _add_bench_run(words: argparse.ArgumentParser) -> None:
     words.add_argument(
         "--prompts",
         type=Path,
-        required=True,
+        default=OWN_PROMPTS,
         metavar="FILE",
-        help="JSON Lines: `turns` (the first is used) or `prompt`; `category` and `question_id` "
-        "if there are any",
+        help="JSON Lines: `turns` (the first is used) or `prompt`; `category` and `id` or "
+        "`question_id` if there are any (default: SpecViz's own, seven categories of twelve)",
     )
     words.add_argument(
         "--limit",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,16 @@ def test_of_all_drafters_those_that_cannot_run_are_left_out_with_the_reason() ->
     assert results.setup.left_out == {"medusa": "There are no trained heads for this target."}
     assert "medusa is left out: There are no trained heads for this target." in notes.told
     assert [prompt for prompt, name in session.asked if name == "medusa"] == ["warm"]
+
+
+def test_a_drafter_without_weights_does_not_keep_all_others_from_being_measured() -> None:
+    """Once catalogs knew which drafters lack weights, `--lanes all` was refused because of them."""
+    whole = FakeSession(SCRIPTS).catalog()
+    catalog = replace(whole, untrained=frozenset({("hand-made", "eagle")}))
+    request = plan(prompts=PROMPTS).request
+    assert planned_lanes(None, request, catalog) == (PLAIN, LaneSpec("eagle"))
+    with pytest.raises(ValueError, match="no trained eagle weights"):
+        planned_lanes([LaneSpec("eagle")], request, catalog)
 
 
 def test_a_drafter_that_was_asked_for_by_name_is_not_left_out() -> None:

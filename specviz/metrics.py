@@ -102,14 +102,18 @@ class Tally:
         """Tokens over the lane's own clock: prefill, drawing and other lanes excluded."""
         return self.num_tokens / self.time.seconds
 
+    @property
+    def seconds_per_round(self) -> float:
+        """What a round costs on the lane's own clock; of a plain lane, a plain step."""
+        return self.time.seconds / self.num_rounds
+
     def speedup(self, plain: Tally) -> float:
         """S: plain's seconds per token over ours."""
         return self.tokens_per_second / plain.tokens_per_second
 
     def rho(self, plain: Tally) -> float:
         """Cost of a round in plain steps; S = tau / rho."""
-        per_round = self.time.seconds / self.num_rounds
-        return per_round * plain.num_rounds / plain.time.seconds
+        return self.seconds_per_round / plain.seconds_per_round
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,19 @@ class Difference:
 
     def is_near_tie(self, dtype: str) -> bool:
         return self.top_two_gap <= near_tie_gap(self.odds, dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A stretch of text that says the same over and over."""
+
+    start: int  # 0-based index of its first token
+    period: int  # tokens until it says itself again
+    num_tokens: int
+
+    @property
+    def num_turns(self) -> float:
+        return self.num_tokens / self.period
 
 
 def tally(rounds: Sequence[RoundTrace]) -> Tally:
@@ -231,6 +248,29 @@ def first_difference(
         if a != b:
             return Difference(position, [odds for r in plain for odds in r.odds][position])
     return None
+
+
+def copied_share(prompt: Sequence[int], answer: Sequence[int], size: int) -> float | None:
+    """Share of the answer's runs of `size` tokens that stand in the prompt. None: it has no run."""
+    known = {tuple(prompt[i : i + size]) for i in range(len(prompt) - size + 1)}
+    runs = [tuple(answer[i : i + size]) for i in range(len(answer) - size + 1)]
+    return sum(run in known for run in runs) / len(runs) if runs else None
+
+
+def longest_loop(tokens: Sequence[int], min_turns: int) -> Loop | None:
+    """The longest stretch that repeats one phrase at least `min_turns` times; the shortest phrase.
+
+    Each period is tried once over the text: tokens x tokens / min_turns comparisons.
+    """
+    best: Loop | None = None
+    for period in range(1, len(tokens) // min_turns + 1):
+        run = 0
+        for end in range(period, len(tokens)):
+            run = run + 1 if tokens[end] == tokens[end - period] else 0
+            size = run + period
+            if size >= min_turns * period and (best is None or size > best.num_tokens):
+                best = Loop(end + 1 - size, period, size)
+    return best
 
 
 def near_tie_gap(odds: RowOdds, dtype: str) -> float:

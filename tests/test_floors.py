@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "specviz"
-FACTS = {"tree", "trace", "trace_io", "metrics", "theory", "config", "words"}
+FACTS = {"tree", "trace", "trace_io", "metrics", "config", "words"}
+FACTS |= {"theory", "roofline", "cost", "what_if", "verdict"}
 MODELS = FACTS | {"presets", "lm", "torch", "safetensors"}
 LIBRARIES = {"transformers", "accelerate", "bitsandbytes", "huggingface_hub", "tokenizers"}
 LIBRARIES |= {"filelock", "jinja2", "gguf", "numpy", "safetensors"}
@@ -24,7 +25,12 @@ MAY_IMPORT: dict[
     "trace": {"tree", "config"},
     "trace_io": {"tree", "config", "trace"},
     "metrics": {"tree", "trace"},
-    "theory": set(),
+    "theory": {"metrics"},
+    "roofline": set(),
+    "cost": {"trace", "metrics", "theory"},
+    "what_if": {"tree", "trace", "config", "words", "metrics", "theory", "cost"},
+    "verdict_rules": {"trace", "words", "metrics", "theory", "cost"},
+    "verdict": {"trace", "words", "metrics", "theory", "cost", "what_if", "verdict_rules"},
     "presets": {"config"},
     "views": FACTS,
     "lm": MODELS | LIBRARIES,

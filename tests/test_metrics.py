@@ -149,3 +149,29 @@ def test_the_interval_of_a_rate_is_wilsons(
 ) -> None:
     """Worked values of the score interval at 95 %, as tables of it print them."""
     assert metrics.interval(num_hits, num_tries) == pytest.approx((low, high), abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "share"),
+    [((1, 2, 3, 4), 1.0), ((9, 1, 2, 9), 0.0), ((2, 3, 4, 9, 9), 1 / 3), ((1, 2), None)],
+)
+def test_the_copied_share_counts_runs_that_stand_in_the_prompt(
+    answer: tuple[int, ...], share: float | None
+) -> None:
+    assert metrics.copied_share((1, 2, 3, 4, 5), answer, 3) == share
+
+
+def test_the_longest_loop_has_its_shortest_phrase() -> None:
+    assert metrics.longest_loop((7, 1, 2, 1, 2, 1, 2, 1, 9), 3) == metrics.Loop(1, 2, 7)
+    assert metrics.longest_loop((5, 5, 5, 5), 3) == metrics.Loop(0, 1, 4)
+    assert metrics.longest_loop((1, 2, 3, 1, 2, 3, 4), 3) is None, "said twice is no loop"
+    assert metrics.longest_loop((), 3) is None
+
+
+def test_a_loop_is_found_wherever_it_stands() -> None:
+    """Planted in tokens that never repeat, at every place and of several periods."""
+    for start in range(0, 12, 3):
+        for period in (1, 2, 5):
+            phrase = tuple(range(100, 100 + period))
+            text = (*range(start), *phrase * 4, *range(200, 206))
+            assert metrics.longest_loop(text, 3) == metrics.Loop(start, period, 4 * period)

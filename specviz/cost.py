@@ -1,0 +1,179 @@
+"""The cost account of a lane: what each part of a round cost, in plain steps of the same run.
+
+Read from a finished trace; nothing is assumed and nothing is timed here. Two numbers stand side by
+side on purpose. `rho` is what the rounds took in all over what plain steps took in all: the number
+that makes S = tau / rho true. Medians of single passes say what a pass costs when nothing disturbs
+it; put together as delta(n) + d c + eta they give `rho_of_medians`. Where the two differ much, the
+clock was disturbed. Estimates of other settings are `what_if`, words about all this `verdict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specviz.metrics import Spread, Tally, spread, tally
+from specviz.theory import Costs, break_even_tokens, round_cost
+from specviz.trace import LaneStart, RoundTrace
+
+PLAIN_DRAFTER = "autoregressive"
+ENOUGH_READS = 3  # of a size, for its median to stand in a curve beside sizes read more often
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCost:
+    """Passes of the target over `num_rows` rows."""
+
+    num_rows: int
+    num_reads: int
+    seconds: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A mean round, or what it costs beyond a plain step, in plain steps. The parts add up."""
+
+    read: float
+    draft: float  # passes of the drafter
+    host: float  # accept walk, cache, stop rule, and drafting outside of passes
+
+    @property
+    def total(self) -> float:
+        return self.read + self.draft + self.host
+
+    @property
+    def largest(self) -> str:
+        """The name of the field that is largest; of equals the first."""
+        parts = {"read": self.read, "draft": self.draft, "host": self.host}
+        return max(parts, key=lambda name: parts[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Built by `account`. Spreads are in seconds, over passes or rounds; ratios in plain steps."""
+
+    tally: Tally
+    plain: Tally
+    plain_step: Spread  # a whole round of the plain lane, its host time included
+    plain_read: ReadCost  # the pass within it
+    draft_step: Spread | None  # None: the drafter makes no passes of a model
+    host: Spread  # per round
+    reads: tuple[ReadCost, ...]  # of this lane, by number of rows
+    num_draft_steps: int
+    draft_step_seconds: float  # of all of them
+
+    @property
+    def tau(self) -> float:
+        return self.tally.tau
+
+    @property
+    def rho(self) -> float:
+        return self.tally.rho(self.plain)
+
+    @property
+    def speedup(self) -> float:
+        return self.tally.speedup(self.plain)
+
+    @property
+    def break_even(self) -> float:
+        """Tokens a round must yield to be as fast as plain decoding."""
+        return break_even_tokens(self.rho)
+
+    @property
+    def plain_seconds(self) -> float:
+        """The mean plain step."""
+        return self.plain.time.seconds / self.plain.num_rounds
+
+    @property
+    def draft_steps_per_round(self) -> float:
+        """d."""
+        return self.num_draft_steps / self.tally.num_rounds
+
+    @property
+    def parts(self) -> Parts:
+        """rho in its parts, from totals: they add up to rho exactly."""
+        unit = self.tally.num_rounds * self.plain_seconds
+        read = self.tally.time.verify_seconds
+        rest = self.tally.time.seconds - read - self.draft_step_seconds
+        return Parts(read / unit, self.draft_step_seconds / unit, rest / unit)
+
+    @property
+    def excess(self) -> Parts:
+        """What each part costs beyond the same part of a plain step; adds up to rho - 1."""
+        read = self.plain.time.verify_seconds / self.plain.time.seconds
+        mine = self.parts
+        return Parts(mine.read - read, mine.draft, mine.host - (1 - read))
+
+    @property
+    def costs(self) -> Costs:
+        """c, eta and delta(n) by medians, in median plain steps.
+
+        One row is the plain lane's pass. Sizes read fewer than ENOUGH_READS times are left out, if
+        any size was read as often; a curve through single passes would be a curve of noise.
+        """
+        unit = self.plain_step.median
+        often = [r for r in self.reads if r.num_reads >= ENOUGH_READS] or list(self.reads)
+        curve = {r.num_rows: r.seconds.median / unit for r in often}
+        curve[1] = self.plain_read.seconds.median / unit
+        step = 0.0 if self.draft_step is None else self.draft_step.median / unit
+        return Costs(step, self.host.median / unit, tuple(sorted(curve.items())))
+
+    @property
+    def rho_of_medians(self) -> float:
+        """delta(n) + d c + eta of the mean round."""
+        costs, rounds = self.costs, self.tally.num_rounds
+        reads = sum(r.num_reads * costs.delta(r.num_rows) for r in self.reads) / rounds
+        flat = Costs(costs.draft_step, costs.host, ((1, reads),))
+        return round_cost(flat, num_rows=1, num_steps=self.draft_steps_per_round)
+
+    @property
+    def usual_read(self) -> ReadCost:
+        """The size that was read most often; of equals the larger."""
+        return max(self.reads, key=lambda r: (r.num_reads, r.num_rows))
+
+    @property
+    def read_growth(self) -> float:
+        """The usual read over a one-row read, both medians: what checking so many rows costs."""
+        return self.usual_read.seconds.median / self.plain_read.seconds.median
+
+
+def account(rounds: Sequence[RoundTrace], plain: Sequence[RoundTrace]) -> Account:
+    """The account of one lane beside the plain lane of its backbone.
+
+    ValueError: a lane without rounds, or a clock that did not move.
+    """
+    if not rounds or not plain:
+        raise ValueError("A cost account needs a round of the lane and a round of its plain lane.")
+    ours, theirs = tally(rounds), tally(plain)
+    if min(ours.time.seconds, theirs.time.seconds) <= 0:
+        raise ValueError("This trace has no times, so there is nothing to account for.")
+    steps = [seconds for r in rounds for seconds in r.draft_step_seconds]
+    return Account(
+        tally=ours,
+        plain=theirs,
+        plain_step=spread([r.seconds for r in plain]),
+        plain_read=ReadCost(1, len(plain), spread([r.verify_seconds for r in plain])),
+        draft_step=spread(steps) if steps else None,
+        host=spread([host_seconds(r) for r in rounds]),
+        reads=_reads(rounds),
+        num_draft_steps=len(steps),
+        draft_step_seconds=sum(steps),
+    )
+
+
+def host_seconds(round_: RoundTrace) -> float:
+    """All of a round that is no pass of a model, the target's or the drafter's."""
+    return round_.seconds - round_.verify_seconds - sum(round_.draft_step_seconds)
+
+
+def plain_lane_of(start: LaneStart, starts: Sequence[LaneStart]) -> LaneStart | None:
+    """The first lane that decodes plainly with the same backbone: what `start` is compared with."""
+    same = (s for s in starts if s.drafter == PLAIN_DRAFTER and s.backbone == start.backbone)
+    return next(same, None)
+
+
+def _reads(rounds: Sequence[RoundTrace]) -> tuple[ReadCost, ...]:
+    seconds: dict[int, list[float]] = {}
+    for round_ in rounds:
+        seconds.setdefault(round_.rows_written, []).append(round_.verify_seconds)
+    return tuple(ReadCost(n, len(s), spread(s)) for n, s in sorted(seconds.items()))

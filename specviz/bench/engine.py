@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from specviz import words
 from specviz.bench import CannotMeasureError
 from specviz.bench.generate import Generate, fastest
 from specviz.bench.lanes import LaneTiming, time_lane
@@ -203,7 +204,7 @@ def _finished(steps: Generator[Progress, None, ReadyTarget], tell: Tell) -> Read
 
     while True:
         try:
-            tell(next(steps).message)
+            tell(words.tell(next(steps).message))
         except StopIteration as end:
             target: ReadyTarget = end.value
             return target

@@ -17,6 +17,7 @@ from specviz.trace import (
     SessionEvent,
     TraceEvent,
 )
+from specviz.words import tell
 
 
 class StoppedError(Exception):
@@ -60,7 +61,7 @@ def run_lane(
 def _checked(event: SessionEvent) -> TraceEvent:
     assert not isinstance(event, Progress)
     if isinstance(event, Failure):
-        raise LaneFailedError(event.message)
+        raise LaneFailedError(tell(event.message))
     if isinstance(event, LaneEnd):
         if event.reason == "cancelled":
             raise StoppedError

@@ -9,7 +9,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from specviz.bench.prompts import BenchPrompt
+from specviz.bench.prompts import BenchPrompt, fingerprint
+from specviz.bench.records import Record
 from specviz.bench.results import LaneResult, Results
 from specviz.bench.table import TableLines, aligned, markdown
 from specviz.metrics import Spread, TimeSplit
@@ -26,6 +27,16 @@ LANE_COLUMNS = (
     "identical",
     "prompts",
 )
+SECONDS_COLUMNS = (
+    "drafter",
+    "tokens",
+    "draft s",
+    "verify s",
+    "host s",
+    "in all s",
+    "prefill s",
+    "tokens/s",
+)
 NONE = "-"
 
 
@@ -36,7 +47,9 @@ def report_text(results: Results, *, is_markdown: bool) -> str:
         "\n".join(lines(LANE_COLUMNS, [_lane_row(lane) for lane in results.lanes.values()])),
     ]
     if results.categories:
-        parts.append(f"By category: tau, speed-up.\n\n{_by_category(results, lines)}")
+        heading = "By category: tau, median speed-up, speed-up of totals."
+        parts.append(f"{heading}\n\n{_by_category(results, lines)}")
+        parts.append(f"Sums over all prompts:\n\n{_seconds_table(results, lines)}")
     for heading, found in (
         ("Accepted by depth, if reached:", _depth_lines(results)),
         ("Where answers differ from the baseline's:", _parting_lines(results)),
@@ -64,6 +77,7 @@ def report_json(results: Results) -> str:
         "target": asdict(start.target),
         "settings": {**plan.settings(), "categories": _counts(plan.prompts)},
         "prompts": results.num_prompts,
+        "prompt_texts": {prompt.name: fingerprint((prompt,)) for prompt in plan.prompts},
         "skipped": [
             {"prompt": prompt, "reason": reason, "lanes": lanes}
             for prompt, reason, lanes in results.skipped
@@ -77,14 +91,13 @@ def report_json(results: Results) -> str:
 
 
 def _lane_facts(result: LaneResult, categories: Sequence[str]) -> dict[str, object]:
-    total, lane, time = result.total, result.lane, result.total.time
+    total, lane = result.total, result.lane
     num_steps = sum(r.num_draft_steps for r in result.records)
     step_seconds = sum(r.draft_step_seconds for r in result.records)
     return {
         **_headline(result),
         "baseline": lane.baseline,
         "tau_without_own_token": total.accepted_per_round if result.records else None,
-        "tokens": total.num_tokens,
         "rounds": total.num_rounds,
         "rows": total.num_rows,
         "drafted": total.num_drafted,
@@ -94,15 +107,6 @@ def _lane_facts(result: LaneResult, categories: Sequence[str]) -> dict[str, obje
             {"depth": d.depth, "reached": d.num_reached, "accepted": d.num_accepted, "rate": d.rate}
             for d in total.depths
         ],
-        "speedup_quartiles": _quartiles(result.speedup),
-        "speedup_of_totals": result.total_speedup,
-        "rho_quartiles": _quartiles(result.rho),
-        "rho_of_totals": result.total_rho,
-        "tokens_per_second": total.tokens_per_second if result.records else None,
-        "seconds": {
-            **asdict(time),
-            "prefill_seconds": sum(r.prefill_seconds for r in result.records),
-        },
         "draft_steps": num_steps,
         "seconds_per_draft_step": step_seconds / num_steps if num_steps else None,
         "compared": result.num_compared,
@@ -112,17 +116,37 @@ def _lane_facts(result: LaneResult, categories: Sequence[str]) -> dict[str, obje
         "exactness": lane.start.exactness,
         "knobs": lane.start.knobs,
         "categories": {c: _headline(result.of_category(c)) for c in categories},
+        "by_prompt": [_prompt_facts(ours, plain) for ours, plain in result.pairs],
+    }
+
+
+def _prompt_facts(ours: Record, plain: Record) -> dict[str, object]:
+    return {
+        "prompt": ours.prompt,
+        "category": ours.category,
+        "tau": ours.tally.tau,
+        "speedup": ours.tally.speedup(plain.tally),
+        "rho": ours.tally.rho(plain.tally),
+        "tokens_per_second": ours.tally.tokens_per_second,
     }
 
 
 def _headline(result: LaneResult) -> dict[str, object]:
-    speedup, rho = result.speedup, result.rho
+    """What is told of all prompts, and of each category."""
+    speedup, rho, total = result.speedup, result.rho, result.total
     return {
         "tau": result.tau,
         "speedup": speedup.median if speedup else None,
         "rho": rho.median if rho else None,
         "identical": result.num_identical,
         "prompts": len(result.records),
+        "tokens": total.num_tokens,
+        "speedup_quartiles": _quartiles(speedup),
+        "speedup_of_totals": result.total_speedup,
+        "rho_quartiles": _quartiles(rho),
+        "rho_of_totals": result.total_rho,
+        "tokens_per_second": total.tokens_per_second if result.records else None,
+        "seconds": {**asdict(total.time), "prefill_seconds": result.prefill_seconds},
     }
 
 
@@ -170,7 +194,21 @@ def _by_category(results: Results, lines: TableLines) -> str:
 
 def _category_cell(result: LaneResult) -> str:
     tau, speedup = result.tau, result.speedup
-    return NONE if tau is None else f"{tau:.2f}, {_times(speedup.median if speedup else None)}"
+    if tau is None:
+        return NONE
+    median = speedup.median if speedup else None
+    return f"{tau:.2f}, {_times(median)}, {_times(result.total_speedup)}"
+
+
+def _seconds_table(results: Results, lines: TableLines) -> str:
+    rows = []
+    for name, lane in results.lanes.items():
+        total, time = lane.total, lane.total.time
+        parts = (time.draft_seconds, time.verify_seconds, time.commit_seconds, time.seconds)
+        speed = f"{total.tokens_per_second:.1f}" if lane.records else NONE
+        cells = [f"{seconds:.2f}" for seconds in (*parts, lane.prefill_seconds)]
+        rows.append([name, str(total.num_tokens), *cells, speed])
+    return "\n".join(lines(SECONDS_COLUMNS, rows))
 
 
 def _depth_lines(results: Results) -> list[str]:

@@ -35,11 +35,11 @@ class LaneResult:
 
     @property
     def speedup(self) -> Spread | None:
-        return _spread([ours.tally.speedup(plain.tally) for ours, plain in self._pairs()])
+        return _spread([ours.tally.speedup(plain.tally) for ours, plain in self.pairs])
 
     @property
     def rho(self) -> Spread | None:
-        return _spread([ours.tally.rho(plain.tally) for ours, plain in self._pairs()])
+        return _spread([ours.tally.rho(plain.tally) for ours, plain in self.pairs])
 
     @property
     def total_speedup(self) -> float | None:
@@ -53,25 +53,32 @@ class LaneResult:
         return ours.rho(plain) if ours.num_rounds else None
 
     @property
+    def prefill_seconds(self) -> float:
+        """Of target and drafter, before the lane's clock starts."""
+        return sum(record.prefill_seconds for record in self.records)
+
+    @property
     def num_compared(self) -> int:
         """Prompts that the baseline decoded too."""
-        return len(self._pairs())
+        return len(self.pairs)
 
     @property
     def num_identical(self) -> int:
         """Prompts whose answer is the baseline's, as far as both go."""
-        return sum(ours.parting is None for ours, _ in self._pairs())
+        return sum(ours.parting is None for ours, _ in self.pairs)
 
     @property
     def partings(self) -> dict[str, Parting]:
         return {r.prompt: r.parting for r in self.records if r.parting is not None}
 
-    def _pairs(self) -> list[tuple[Record, Record]]:
+    @property
+    def pairs(self) -> list[tuple[Record, Record]]:
+        """(ours, the baseline's) of every prompt that both decoded."""
         found = ((ours, self.baselines.get(ours.prompt)) for ours in self.records)
         return [(ours, plain) for ours, plain in found if plain is not None]
 
     def _totals(self) -> tuple[Tally, Tally]:
-        pairs = self._pairs()
+        pairs = self.pairs
         return _sum([ours for ours, _ in pairs]), _sum([plain for _, plain in pairs])
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from specviz.bench import CannotMeasureError
+from specviz.bench.csv_report import report_csv
 from specviz.bench.engine import FULL, QUICK, measure_engine
 from specviz.bench.engine_report import engine_json, engine_text
 from specviz.bench.lane_run import StoppedError
@@ -47,6 +48,7 @@ def _bench_engine(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
 
 def _bench_run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
     check_out(options.out)
+    check_out(options.csv, "--csv")
     target = find_target(options.target)
     session = open_session(target, options.draft, options.drafters)
     plan = plan_of(options, target.name, session)
@@ -109,6 +111,8 @@ def _report(
     err: TextIO,
 ) -> int:
     document = report_json(results)
+    if options.csv is not None:
+        options.csv.write_text(report_csv(results), encoding="utf-8")
     out.write(f"{report_text(results, is_markdown=options.markdown)}\n{document}\n")
     if not results.is_complete:
         if kept is not None:

@@ -199,5 +199,8 @@ def _add_bench_run(words: argparse.ArgumentParser) -> None:
         help="write the document here; until it is whole, what was measured is kept beside it",
     )
     words.add_argument(
+        "--csv", type=Path, metavar="FILE", help="write a line for each prompt and lane here"
+    )
+    words.add_argument(
         "--markdown", action="store_true", help="print the tables as Markdown, for a README"
     )

@@ -83,12 +83,12 @@ def open_session(target: TargetSpec, draft: Path | None, drafters: Path | None) 
     return LiveSession(Path(target.path) if target.path else None, draft, drafters)
 
 
-def check_out(path: Path | None) -> None:
+def check_out(path: Path | None, option: str = "--out") -> None:
     """ValueError: nothing can be written there."""
     if path is None:
         return
     if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(f"--out takes a file in a folder that exists; got {str(path)!r}.")
+        raise ValueError(f"{option} takes a file in a folder that exists; got {str(path)!r}.")
 
 
 def _recorded(events: Iterator[SessionEvent], path: Path | None) -> Iterator[SessionEvent]:

@@ -64,13 +64,18 @@ def test_a_benchmark_from_prompts_to_report(
     assert "prompt_lookup (max_ngram=2)  " in told.out
 
 
-def test_markdown_is_printed_on_request(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+def test_markdown_is_printed_and_csv_written_on_request(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*words, "--limit", "1", "--markdown", "--lanes", "autoregressive"]) == 0
+    table = tmp_path / "table.csv"
+    changes = ["--limit", "1", "--markdown", "--lanes", "autoregressive", "--csv", str(table)]
+    assert main([*words, *changes]) == 0
     told = capsys.readouterr().out
     assert "\n| autoregressive | 1.00 | 1.00x (1.00 to 1.00) |" in told
     assert json.loads(told.splitlines()[-1])["prompts"] == 1
+    header, line = table.read_text(encoding="utf-8").splitlines()
+    assert header.startswith("prompt,category,lane,baseline,tokens,")
+    assert line.startswith("line 1,copying,autoregressive,autoregressive,12,12,")
 
 
 @pytest.mark.parametrize(
@@ -84,6 +89,7 @@ def test_markdown_is_printed_on_request(
         (["--lanes", "all,lookahead"], "got 'all'"),
         (["--lanes", "lookahead,lookahead"], "Two lanes are the same"),
         (["--target", "gpt-9"], "--target takes a name"),
+        (["--csv", "nowhere/t.csv"], "--csv takes a file in a folder that exists"),
         (["--out", "nowhere/report.json"], "--out takes a file in a folder that exists"),
     ],
 )

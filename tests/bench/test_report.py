@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from typing import Any
 
 import pytest
 
+from specviz.bench.csv_report import report_csv
 from specviz.bench.report import LANE_COLUMNS, report_json, report_text
 from specviz.bench.results import Results
 from specviz.bench.table import aligned, markdown
@@ -78,13 +81,66 @@ def test_the_document_holds_every_lanes_numbers(document: Any) -> None:
         {"prompt": "P4", "position": 1, "top_two_gap": 0.125, "is_near_tie": True}
     ]
     assert eagle["near_ties"] == 1
-    assert eagle["categories"]["long"] == {
+
+
+def test_every_category_has_numbers_of_its_own(document: Any) -> None:
+    long = document["lanes"]["eagle"]["categories"]["long"]
+    assert long.pop("seconds") == pytest.approx(
+        {
+            "draft_seconds": 1.5,
+            "verify_seconds": 5.25,
+            "commit_seconds": 0.75,
+            "prefill_seconds": 0.031,
+        }
+    )
+    assert long == {
         "tau": 2.0,
         "speedup": pytest.approx(1.6),
         "rho": pytest.approx(1.25),
         "identical": 1,
         "prompts": 1,
+        "tokens": 6,
+        "speedup_quartiles": pytest.approx([1.6, 1.6]),
+        "speedup_of_totals": pytest.approx(1.6),
+        "rho_quartiles": pytest.approx([1.25, 1.25]),
+        "rho_of_totals": pytest.approx(1.25),
+        "tokens_per_second": pytest.approx(0.8),
     }
+    short = document["lanes"]["eagle"]["categories"]["short"]  # 4 s for 2, 6 s for 3; 6 s and 3 s
+    assert short["speedup"] == pytest.approx((2 / 3 + 2) / 2)
+    assert short["speedup_of_totals"] == pytest.approx(10 / 9)
+
+
+def test_every_prompt_is_kept_so_that_reports_can_be_compared(document: Any) -> None:
+    first, second, last = document["lanes"]["eagle"]["by_prompt"]
+    assert first == {
+        "prompt": "P1",
+        "category": "long",
+        "tau": 2.0,
+        "speedup": pytest.approx(1.6),
+        "rho": pytest.approx(1.25),
+        "tokens_per_second": pytest.approx(0.8),
+    }
+    assert (second["prompt"], last["prompt"]) == ("P2", "P4")
+    assert len(set(document["prompt_texts"].values())) == 4
+
+
+def test_csv_has_a_line_for_each_prompt_and_lane(results: Results) -> None:
+    rows = list(csv.DictReader(io.StringIO(report_csv(results))))
+    names = [(row["prompt"], row["lane"]) for row in rows]
+    lanes = ("autoregressive", "eagle")
+    assert sorted(names) == sorted((f"P{i}", lane) for i in range(1, 5) for lane in lanes)
+    found = {name: row for name, row in zip(names, rows, strict=True)}
+    first = found["P1", "eagle"]
+    assert (first["category"], first["tokens"], first["rounds"]) == ("long", "6", "3")
+    assert (first["identical"], first["differs_at_token"], first["failure"]) == ("yes", "", "")
+    assert float(first["speedup"]) == pytest.approx(1.6)
+    seconds = [float(first[f"{part}_seconds"]) for part in ("draft", "verify", "host")]
+    assert seconds == pytest.approx([1.5, 5.25, 0.75])
+    last = found["P4", "eagle"]
+    assert (last["identical"], last["differs_at_token"], last["near_tie"]) == ("no", "2", "yes")
+    skipped = found["P3", "eagle"]
+    assert (skipped["failure"], skipped["tokens"], skipped["speedup"]) == (TOO_LONG, "", "")
 
 
 def test_people_read_the_same_numbers(results: Results) -> None:
@@ -102,7 +158,8 @@ def test_people_read_the_same_numbers(results: Results) -> None:
         f"prompt P3: {TOO_LONG}",
     ):
         assert sentence in text
-    assert re.search(r"^long +2\.00, 1\.60x$", text, re.MULTILINE)
+    assert re.search(r"^long +2\.00, 1\.60x, 1\.60x$", text, re.MULTILINE)
+    assert re.search(r"^eagle +11 +3\.30 +11\.55 +1\.65 +16\.50 +0\.09 +0\.7$", text, re.MULTILINE)
 
 
 def test_markdown_has_the_same_rows(results: Results) -> None:
@@ -110,7 +167,7 @@ def test_markdown_has_the_same_rows(results: Results) -> None:
     header = f"| {' | '.join(LANE_COLUMNS)} |"
     assert f"\n\n{header}\n| --- | --: |" in text
     assert "\n| eagle | 1.57 | 1.60x (1.13 to 1.80) | 1.33x | 1.25 | 4/9 | 2.3 |" in text
-    assert "\n\n| category | eagle |\n| --- | --: |\n| long | 2.00, 1.60x |\n" in text
+    assert "\n\n| category | eagle |\n| --- | --: |\n| long | 2.00, 1.60x, 1.60x |\n" in text
     assert f"Skipped:\n\n- prompt P3: {TOO_LONG}\n" in text
 
 

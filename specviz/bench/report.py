@@ -12,7 +12,7 @@ from dataclasses import asdict
 from specviz.bench.prompts import BenchPrompt, fingerprint
 from specviz.bench.records import Record
 from specviz.bench.results import LaneResult, Results
-from specviz.bench.table import TableLines, aligned, markdown
+from specviz.bench.table import NONE, TableLines, aligned, markdown, spread_cell
 from specviz.metrics import Spread, TimeSplit
 
 LANE_COLUMNS = (
@@ -37,7 +37,6 @@ SECONDS_COLUMNS = (
     "prefill s",
     "tokens/s",
 )
-NONE = "-"
 
 
 def report_text(results: Results, *, is_markdown: bool) -> str:
@@ -172,7 +171,7 @@ def _lane_row(result: LaneResult) -> list[str]:
     return [
         name,
         f"{total.tau:.2f}",
-        _spread_cell(result.speedup),
+        spread_cell(result.speedup),
         _times(result.total_speedup),
         f"{rho.median:.2f}" if rho else NONE,
         f"{total.num_accepted}/{total.num_drafted}" if total.num_drafted else NONE,
@@ -245,12 +244,6 @@ def _counts(prompts: Sequence[BenchPrompt]) -> dict[str, int]:
 
 def _quartiles(spread: Spread | None) -> list[float] | None:
     return [spread.low, spread.high] if spread else None
-
-
-def _spread_cell(spread: Spread | None) -> str:
-    if spread is None:
-        return NONE
-    return f"{spread.median:.2f}x ({spread.low:.2f} to {spread.high:.2f})"
 
 
 def _times(ratio: float | None) -> str:

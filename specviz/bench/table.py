@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from specviz.metrics import Spread
+
+NONE = "-"  # a cell that nothing was measured for
 TableLines: TypeAlias = Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]
 
 
@@ -18,6 +21,13 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     rule = ["---", *["--:"] * (len(header) - 1)]
     return [_markdown_line(row) for row in (header, rule, *rows)]
+
+
+def spread_cell(spread: Spread | None) -> str:
+    """A ratio over prompts: its median, and its quartiles."""
+    if spread is None:
+        return NONE
+    return f"{spread.median:.2f}x ({spread.low:.2f} to {spread.high:.2f})"
 
 
 def _aligned_line(row: Sequence[str], widths: Sequence[int]) -> str:

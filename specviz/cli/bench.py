@@ -1,4 +1,4 @@
-"""`bench engine` and `bench run`: measure on this machine; the last line is for scripts."""
+"""`bench engine | run | compare`: measure on this machine, or compare; the last line is for scripts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TextIO
 
 from specviz.bench import CannotMeasureError
+from specviz.bench.compare import Comparison, read_report
+from specviz.bench.compare_report import comparison_json, comparison_text
 from specviz.bench.csv_report import report_csv
 from specviz.bench.engine import FULL, QUICK, measure_engine
 from specviz.bench.engine_report import engine_json, engine_text
@@ -30,7 +32,7 @@ EVERY_DRAFTER = "all"
 
 def bench(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
     try:
-        return (_bench_engine if options.bench == "engine" else _bench_run)(options, out, err)
+        return KINDS[options.bench](options, out, err)
     except CannotMeasureError as error:
         err.write(f"{error}\n")
         return FAILED
@@ -75,6 +77,14 @@ def _bench_run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
             return INTERRUPTED
         raise CannotMeasureError(f"No prompt could be measured: {results.skipped[0][1]}")
     return _report(results, options, kept, out, err)
+
+
+def _bench_compare(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
+    del err
+    comparison = Comparison(read_report(options.a), read_report(options.b))
+    text = comparison_text(comparison, is_markdown=options.markdown)
+    out.write(f"{text}\n{comparison_json(comparison)}\n")
+    return DONE
 
 
 def plan_of(options: argparse.Namespace, target: str, session: LiveSession) -> Plan:
@@ -122,3 +132,6 @@ def _report(
         options.out.write_text(f"{document}\n", encoding="utf-8")
         kept.remove()
     return DONE
+
+
+KINDS = {"engine": _bench_engine, "run": _bench_run, "compare": _bench_compare}

@@ -154,6 +154,7 @@ def _add_bench(words: argparse.ArgumentParser) -> None:
         "--quick", action="store_true", help="seconds instead of minutes; too few rounds to quote"
     )
     _add_bench_run(kinds.add_parser("run", help="drafters against plain decoding on many prompts"))
+    _add_bench_compare(kinds.add_parser("compare", help="two reports of `bench run`"))
 
 
 def _add_bench_run(words: argparse.ArgumentParser) -> None:
@@ -204,3 +205,14 @@ def _add_bench_run(words: argparse.ArgumentParser) -> None:
     words.add_argument(
         "--markdown", action="store_true", help="print the tables as Markdown, for a README"
     )
+
+
+def _add_bench_compare(words: argparse.ArgumentParser) -> None:
+    words.description = (
+        "Put two reports side by side that `bench run --out` wrote: what differs between them, and "
+        "each lane's tau, speed-up and the ratio of B to A over the prompts both measured. Nothing "
+        "is measured. The last line of the output is one JSON document."
+    )
+    words.add_argument("a", type=Path, metavar="A.json", help="the report that is compared with")
+    words.add_argument("b", type=Path, metavar="B.json", help="the report that is compared")
+    words.add_argument("--markdown", action="store_true", help="print the table as Markdown")

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from specviz.words import Message, Refusal, message
+
 KnobValue: TypeAlias = int | float | bool | str
 Precision: TypeAlias = Literal["auto", "bfloat16", "float32"]
 VerificationRule: TypeAlias = Literal["rejection", "coupled"]
@@ -17,7 +19,7 @@ Exactness: TypeAlias = Literal["exact", "lossy"]
 
 MAX_NEW_TOKENS_LIMIT = 2048
 MAX_PROMPT_CHARACTERS = 100_000
-MAX_LANES = 6
+MAX_LANES = 12  # every method at once, a tuned model's plain lane, and two methods twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +64,19 @@ class Request:
     def __post_init__(self) -> None:
         _check("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS_LIMIT)
         _check("seed", self.seed, 0, 2**63 - 1)
-        _choose("precision", self.precision, ("auto", "bfloat16", "float32"))
-        _choose("verification", self.verification, ("rejection", "coupled"))
+        choose(message("field.precision"), self.precision, ("auto", "bfloat16", "float32"))
+        choose(message("field.verification"), self.verification, ("rejection", "coupled"))
         if not isinstance(self.prompt, str) or not self.prompt.strip("\u200b \t\r\n"):
-            raise ValueError("The prompt is empty: type something for the model to answer.")
-        if len(self.prompt) > MAX_PROMPT_CHARACTERS:
-            raise ValueError(
-                f"The prompt has {len(self.prompt):,} characters; at most "
-                f"{MAX_PROMPT_CHARACTERS:,} are read. Shorten it."
-            )
-        if not 1 <= len(self.lanes) <= MAX_LANES:
-            raise ValueError(f"Choose between 1 and {MAX_LANES} lanes; got {len(self.lanes)}.")
+            raise Refusal(message("refusal.prompt_empty"))
+        if (count := len(self.prompt)) > MAX_PROMPT_CHARACTERS:
+            limit = f"{MAX_PROMPT_CHARACTERS:,}"
+            raise Refusal(message("refusal.prompt_too_long", count=f"{count:,}", limit=limit))
+        if not 1 <= (count := len(self.lanes)) <= MAX_LANES:
+            raise Refusal(message("refusal.num_lanes", limit=MAX_LANES, count=count))
         if len(set(self.lanes)) != len(self.lanes):
-            raise ValueError("Two lanes are the same; change a knob of one or remove it.")
+            raise Refusal(message("refusal.same_lanes"))
         if any(not stop for stop in self.stop_strings):
-            raise ValueError("A stop string is empty; remove it.")
+            raise Refusal(message("refusal.empty_stop_string"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,13 @@ class Knob:
     choices: tuple[str, ...] = ()
 
     def validated(self, value: object) -> KnobValue:
-        """`value` as this knob's own type; ValueError says what was expected and what came."""
+        """`value` as this knob's own type; Refusal says what was expected and what came."""
         if isinstance(self.default, bool):
             if not isinstance(value, bool):
-                raise ValueError(f"{self.name} is on or off; got {value!r}.")
+                raise Refusal(message("refusal.switch", name=self.name, value=shown(value)))
             return value
         if self.choices:
-            _choose(self.name, value, self.choices)
+            choose(self.name, value, self.choices)
             return str(value)
         whole = isinstance(self.default, int)
         ok = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -105,10 +105,7 @@ class Knob:
             number = float(value)  # type: ignore[arg-type]
             if not whole or number.is_integer():  # a slider may hand 4.0 over for 4, or 1 for 1.0
                 return int(number) if whole else number
-        kind = "a whole number" if whole else "a number"
-        raise ValueError(
-            f"{self.name} is {kind} from {self.minimum:g} to {self.maximum:g}; got {value!r}."
-        )
+        raise _out_of_range(self.name, value, self.minimum, self.maximum, is_whole=whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +146,15 @@ class Catalog:
 def checked(request: Request, catalog: Catalog) -> Request:
     """The request with every name known to `catalog` and every knob in range.
 
-    Knobs left at their default are dropped, so equal lanes compare equal. ValueError otherwise.
+    Knobs left at their default are dropped, so equal lanes compare equal. Refusal otherwise.
     """
-    _choose("target", request.target, tuple(t.name for t in catalog.targets))
+    choose(message("field.target"), request.target, tuple(t.name for t in catalog.targets))
     infos = {info.name: info for info in catalog.drafters}
     lanes = tuple(_checked_lane(lane, infos) for lane in request.lanes)
     for lane in lanes:
         if not catalog.can_run(request.target, lane.drafter):
-            raise ValueError(
-                f"There are no trained {lane.drafter} weights for {request.target}: train them with "
-                "`python -m specviz train`, start with --drafters FOLDER if you have them, or "
-                "choose another drafter."
-            )
+            names = {"drafter": lane.drafter, "target": request.target}
+            raise Refusal(message("refusal.untrained", **names))
     return replace(request, lanes=lanes)
 
 
@@ -176,23 +170,36 @@ def lane_names(specs: Sequence[LaneSpec]) -> list[str]:
 
 
 def _checked_lane(lane: LaneSpec, infos: dict[str, DrafterInfo]) -> LaneSpec:
-    _choose("A lane's drafter", lane.drafter, tuple(infos))
+    choose(message("field.lane_drafter"), lane.drafter, tuple(infos))
     knobs = {knob.name: knob for knob in infos[lane.drafter].knobs}
     for name, _ in lane.knobs:
-        _choose(f"A knob of {lane.drafter}", name, tuple(knobs) or ("none",))
+        choose(message("field.knob_of", drafter=lane.drafter), name, tuple(knobs) or ("none",))
     values = {name: knobs[name].validated(value) for name, value in lane.knobs}
     changed = sorted((n, v) for n, v in values.items() if v != knobs[n].default)
     return LaneSpec(lane.drafter, tuple(changed))
+
+
+def choose(name: Message | str, value: object, choices: tuple[str, ...]) -> None:
+    """Refusal unless `value` is one of `choices`; `name` is what is chosen."""
+    if value not in choices:
+        names = ", ".join(choices)
+        raise Refusal(message("refusal.choice", name=name, choices=names, value=shown(value)))
+
+
+def shown(value: object) -> str:
+    """What somebody sent, as a refusal quotes it: a long one is cut."""
+    return f"{value!r:.60}"
 
 
 def _check(name: str, value: object, low: float, high: float) -> None:
     whole = isinstance(low, int) and isinstance(high, int)  # NaN fails every comparison below
     ok = isinstance(value, int) if whole else isinstance(value, (int, float))
     if isinstance(value, bool) or not ok or not low <= value <= high:  # type: ignore[operator]
-        kind = "a whole number" if whole else "a number"
-        raise ValueError(f"{name} is {kind} from {low:g} to {high:g}; got {value!r}.")
+        raise _out_of_range(message("field." + name), value, low, high, is_whole=whole)
 
 
-def _choose(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} is one of {', '.join(choices)}; got {value!r}.")
+def _out_of_range(
+    name: Message | str, value: object, low: float, high: float, *, is_whole: bool
+) -> Refusal:
+    key = "refusal.whole_number" if is_whole else "refusal.number"
+    return Refusal(message(key, name=name, low=f"{low:g}", high=f"{high:g}", value=shown(value)))

@@ -22,6 +22,7 @@ from specviz.config import Catalog, Request, checked
 from specviz.presets import SHIPPED_DRAFTERS, TARGETS, local_target
 from specviz.trace import Failure, Progress, SessionEvent, TraceEvent
 from specviz.trace_io import dump_event, load_events
+from specviz.words import Message, Told, message, said, tell
 
 if TYPE_CHECKING:
     from specviz.engine import Engine
@@ -124,7 +125,7 @@ class LiveSession:
         try:
             request = checked(request, self.catalog())
         except ValueError as error:
-            yield Failure(str(error), is_refusal=True)
+            yield Failure(said(error), is_refusal=True)
             return
         ticket = _Ticket(request)
         self._enter(ticket)
@@ -172,8 +173,7 @@ class LiveSession:
             return None
         if self._latest is not None and place == 1:
             return self._latest  # the run ahead is still loading, most likely what this one needs
-        runs = "1 run is" if place == 1 else f"{place} runs are"
-        return Progress("queued", f"{runs} ahead of yours on this device.", done=place)
+        return Progress("queued", message("progress.queued", n=place), done=place)
 
     def _serve(self, ticket: _Ticket) -> None:
         """In the engine's thread: one run from start to end, whatever happens to it."""
@@ -181,7 +181,7 @@ class LiveSession:
             if not ticket.is_cancelled.is_set():
                 self._pass_on(ticket)
         except Exception as error:  # noqa: BLE001 - the one place where a run's errors end
-            ticket.events.put(Failure(_sentence(error), isinstance(error, ValueError)))
+            ticket.events.put(Failure(_said(error), isinstance(error, ValueError)))
         finally:
             self._latest = None
             ticket.events.put(None)
@@ -204,16 +204,14 @@ class LiveSession:
         return self._engine
 
 
-def _sentence(error: Exception) -> str:
-    """ValueError and the weights' own errors speak for themselves; anything else is our fault."""
-    from specviz.lm.weights import WeightsUnavailable
-
-    if isinstance(error, ValueError | WeightsUnavailable):
-        return str(error)
-    from specviz.engine.arena import failure_sentence
+def _said(error: Exception) -> Message | str:
+    """ValueError and what is `Told` speak for themselves; anything else is our fault."""
+    if isinstance(error, ValueError | Told):
+        return said(error)
+    from specviz.engine.arena import failure_message
 
     log.error("a run failed", exc_info=error)
-    return failure_sentence(error)
+    return failure_message(error)
 
 
 def drain(events: Iterator[SessionEvent]) -> list[TraceEvent]:
@@ -221,7 +219,7 @@ def drain(events: Iterator[SessionEvent]) -> list[TraceEvent]:
     found: list[TraceEvent] = []
     for event in events:
         if isinstance(event, Failure):
-            raise ValueError(event.message)
+            raise ValueError(tell(event.message))
         if not isinstance(event, Progress):
             found.append(event)
     return found

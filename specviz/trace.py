@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from specviz.config import Exactness, KnobValue, Request, SamplingParams, VerificationRule
 from specviz.tree import DraftTree
+from specviz.words import Message
 
 SCHEMA = 1
 RowStatus: TypeAlias = Literal["root", "accepted", "rejected", "unreached", "lookahead"]
@@ -153,7 +154,7 @@ class LaneStart:
     name: str  # unique within the run, short
     drafter: str  # registry name
     title: str
-    description: str  # what drafts here, called what it is
+    description: str  # what drafts here, called what it is; English, as all text of a trace
     knobs: dict[str, KnobValue]
     exactness: Exactness
     verification: VerificationRule
@@ -216,7 +217,7 @@ class Progress:
     """Told while a run cannot start yet: waiting in line, fetching or loading. Never recorded."""
 
     stage: Literal["queued", "fetch", "load"]
-    message: str  # one clear sentence
+    message: Message | str  # one clear sentence
     done: int = 0  # bytes for fetch, place in line for queued
     total: int = 0  # 0 if unknown
     kind: Literal["progress"] = "progress"
@@ -226,7 +227,7 @@ class Progress:
 class Failure:
     """The run could not start or had to end; the sentence says why and what to do. Not recorded."""
 
-    message: str
+    message: Message | str
     is_refusal: bool = False  # what was asked for cannot be run as asked: ask otherwise
     kind: Literal["failure"] = "failure"
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from specviz.trace import SCHEMA, LaneEnd, LaneStart, RoundTrace, RunEnd, RunStart, TraceEvent
+from specviz.words import Refusal, message
 
 EVENT_TYPES: dict[str, type] = {
     "run_start": RunStart,
@@ -47,11 +48,11 @@ def load_events(text: str) -> Iterator[TraceEvent]:
             continue
         event = _load_line(line, number)
         if is_first and not isinstance(event, RunStart):
-            raise ValueError("This is not a trace: its first line is not a run_start event.")
+            raise Refusal(message("refusal.trace_start"))
         is_first = False
         yield event
     if is_first:
-        raise ValueError("This is not a trace: the file is empty.")
+        raise Refusal(message("refusal.trace_empty"))
 
 
 def read_trace(path: Path) -> str:
@@ -62,32 +63,34 @@ def read_trace(path: Path) -> str:
             with gzip.open(path) as stream:
                 raw = stream.read(MAX_TRACE_BYTES + 1)
         except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"{path.name} is not a whole gzip file: {error}.") from error
+            told = message("refusal.trace_gzip", name=path.name, reason=str(error))
+            raise Refusal(told) from error
     if len(raw) > MAX_TRACE_BYTES:
-        raise ValueError(f"{path.name} unpacks to more than {MAX_TRACE_BYTES:,} bytes.")
+        limit = f"{MAX_TRACE_BYTES:,}"
+        raise Refusal(message("refusal.trace_size", name=path.name, limit=limit))
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} is not a trace: it is not UTF-8 text.") from error
+        raise Refusal(message("refusal.trace_text", name=path.name)) from error
 
 
 def _load_line(line: str, number: int) -> TraceEvent:
     try:
         raw = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"This is not a trace: line {number} is not JSON ({error}).") from error
+        told = message("refusal.trace_json", number=number, reason=str(error))
+        raise Refusal(told) from error
     kind = raw.get("kind") if isinstance(raw, dict) else None
     if not isinstance(kind, str) or kind not in EVENT_TYPES:
-        raise ValueError(f"This is not a trace: line {number} has no known event kind ({kind!r}).")
+        raise Refusal(message("refusal.trace_kind", number=number, kind=f"{kind!r:.60}"))
     if kind == "run_start" and raw.get("schema") != SCHEMA:
-        raise ValueError(
-            f"The trace has schema {raw.get('schema')!r}; this version reads schema {SCHEMA}. "
-            "Record it again, or use the version that wrote it."
-        )
+        found = f"{raw.get('schema')!r:.60}"
+        raise Refusal(message("refusal.trace_schema", schema=found, known=SCHEMA))
     try:
         event: TraceEvent = _build(EVENT_TYPES[kind], raw)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"Line {number} of the trace is damaged: {error}") from error
+        told = message("refusal.trace_line", number=number, reason=f"{error!s:.400}")
+        raise Refusal(told) from error
     return event
 
 

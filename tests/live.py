@@ -12,6 +12,7 @@ from specviz.config import LaneSpec, Request
 from specviz.metrics import answer_tokens
 from specviz.session import LiveSession
 from specviz.trace import Failure, LaneStart, Progress, RoundTrace, SessionEvent, TraceEvent
+from specviz.words import tell
 
 PLAIN = LaneSpec("autoregressive")
 FREE = (PLAIN, LaneSpec("prompt_lookup"), LaneSpec("lookahead"))
@@ -46,8 +47,8 @@ def answers(events: list[TraceEvent]) -> dict[int, tuple[int, ...]]:
 def failure(events: Iterator[SessionEvent]) -> str:
     (last,) = [e for e in events if not isinstance(e, Progress)]
     assert isinstance(last, Failure)
-    assert "\n" not in last.message
-    return last.message
+    assert "\n" not in tell(last.message)
+    return tell(last.message)
 
 
 def wait_for(condition: Any, seconds: float = 5.0) -> None:
@@ -61,4 +62,4 @@ def wait_for(condition: Any, seconds: float = 5.0) -> None:
 def failure_at_end(events: Iterator[SessionEvent]) -> str:
     *_, last = events
     assert isinstance(last, Failure)
-    return last.message
+    return tell(last.message)

@@ -25,6 +25,7 @@ from specviz.trace import (
     SessionEvent,
 )
 from specviz.trace_io import dump_events, load_events, read_trace
+from specviz.words import message
 from tests.models import one_thread, tiny_folder
 from tests.traces import ANSWER, HOSTILE, decode, demo_run, ids, lane_start, plain_trees, run_start
 
@@ -280,10 +281,10 @@ def test_a_benchmark_without_weights_fails_in_one_line(
 
     def unavailable(spec: object) -> Iterator[Progress]:
         yield Progress("fetch", "Asking the Hub.")
-        raise WeightsUnavailable("Found nowhere; connect to the network.")
+        raise WeightsUnavailable(message("tried.said", text="Found nowhere; connect."))
 
     monkeypatch.setattr("specviz.engine.store.fetch", unavailable)
     assert main(["bench", "engine", "--quick"]) == 1
     told = capsys.readouterr()
-    assert told.err == "Asking the Hub.\nFound nowhere; connect to the network.\n"
+    assert told.err == "Asking the Hub.\nFound nowhere; connect.\n"
     assert not told.out

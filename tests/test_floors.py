@@ -21,9 +21,9 @@ MAY_IMPORT: dict[
 ] = {  # unit -> the units of specviz and third-party packages it names
     "tree": set(),
     "words": set(),
-    "config": set(),
-    "trace": {"tree", "config"},
-    "trace_io": {"tree", "config", "trace"},
+    "config": {"words"},
+    "trace": {"tree", "config", "words"},
+    "trace_io": {"tree", "config", "trace", "words"},
     "metrics": {"tree", "trace"},
     "theory": {"metrics"},
     "roofline": set(),

@@ -18,6 +18,7 @@ from specviz.presets import local_target
 from specviz.session import LiveSession, Recorder, ReplaySession, drain
 from specviz.trace import Failure, LaneEnd, LaneStart, Progress, RoundTrace, RunEnd, RunStart
 from specviz.trace_io import dump_events, load_events, read_trace
+from specviz.words import tell
 from tests.live import FREE, PLAIN, answers, failure, opened, request
 from tests.models import one_thread, tiny_folder
 
@@ -165,8 +166,8 @@ def test_an_error_of_ours_is_told_and_logged_and_the_next_run_works(
         patch.setattr("specviz.engine.api.describe_machine", broken)
         *_, last = session.events(request(session))
         assert isinstance(last, Failure)
-        assert "KeyError: 'a bug'" in last.message
-        assert "see the server's log" in last.message
+        assert "KeyError: 'a bug'" in tell(last.message)
+        assert "see the server's log" in tell(last.message)
         assert "a run failed" in caplog.text
     assert len(answers(drain(session.events(request(session))))) == 3
 

@@ -17,6 +17,7 @@ from specviz.config import LaneSpec
 from specviz.engine import lane as lane_module
 from specviz.session import LiveSession, drain
 from specviz.trace import LaneEnd, LaneStart, Progress, RoundTrace, RunEnd, SessionEvent
+from specviz.words import tell
 from tests.live import FREE, PLAIN, answers, failure, failure_at_end, opened, request, wait_for
 from tests.models import one_thread, tiny_folder
 
@@ -92,7 +93,7 @@ def test_cancel_ends_a_long_prefill(session: LiveSession) -> None:
     seen = []
     for event in session.events(request(session, prompt=words)):
         seen.append(event)
-        if isinstance(event, Progress) and event.message.startswith("Reading the prompt"):
+        if isinstance(event, Progress) and tell(event.message).startswith("Reading the prompt"):
             session.cancel()
     assert seen
     assert all(isinstance(event, Progress) for event in seen)
@@ -143,7 +144,7 @@ def test_a_second_visitor_is_told_their_place(session: LiveSession) -> None:
     waiting = session._waiting(session._line[-1])
     assert waiting is not None
     assert (waiting.stage, waiting.done) == ("queued", 1)
-    assert "1 run is ahead of yours" in waiting.message
+    assert "1 run is ahead of yours" in tell(waiting.message)
     first.close()  # type: ignore[attr-defined]
     visitor.join(10)
     assert isinstance(seen[-1], RunEnd)

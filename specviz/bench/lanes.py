@@ -11,6 +11,7 @@ from specviz.config import Request
 from specviz.session import Session, drain
 from specviz.trace import LaneEnd, LaneStart, RoundTrace, RunStart, SessionEvent
 from specviz.trace_io import dump_event
+from specviz.words import tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def time_lane(events: Iterator[SessionEvent]) -> LaneTiming:
         elif isinstance(event, LaneEnd):
             ended = time.perf_counter()
             if event.reason in ("error", "cancelled"):
-                raise ValueError(f"The lane did not come to its end: {event.message}")
+                raise ValueError(f"The lane did not come to its end: {tell(event.message)}")
     if start is None or not rounds:
         raise ValueError("The lane could not be timed: it made no round.")
     before = time.perf_counter()

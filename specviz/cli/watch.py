@@ -9,6 +9,7 @@ from typing import TextIO
 from specviz.cli import BAD_INPUT, DONE, FAILED, INTERRUPTED
 from specviz.trace import Failure, LaneEnd, Progress, RoundTrace, RunStart, SessionEvent
 from specviz.views.summary import PLAIN_DRAFTER, run_summary
+from specviz.words import tell
 
 PROGRESS_STEPS = 10  # a download is told of at most so often
 
@@ -22,7 +23,7 @@ def watch(events: Iterator[SessionEvent], out: TextIO, err: TextIO) -> int:
             progress.tell(event)
             continue
         if isinstance(event, Failure):
-            err.write(f"{event.message}\n")
+            err.write(f"{tell(event.message)}\n")
             return BAD_INPUT if event.is_refusal else FAILED
         seen.append(event)
         if isinstance(event, RunStart):
@@ -57,7 +58,7 @@ class ProgressLines:
     def tell(self, progress: Progress) -> None:
         is_sized = progress.stage == "fetch" and progress.total > 0
         step = PROGRESS_STEPS * progress.done // progress.total if is_sized else 0
-        message = printable(progress.message)
+        message = printable(tell(progress.message))
         if self._told == (message, step):
             return
         self._told = (message, step)

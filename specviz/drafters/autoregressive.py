@@ -10,6 +10,7 @@ from specviz.drafters.base import DraftContext, Outcome, Proposal, TargetKit
 from specviz.drafters.knobs import knob
 from specviz.lm.base import FeatureTap
 from specviz.tree import DraftTree
+from specviz.words import word
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,10 @@ class Autoregressive:
 
     def __init__(self, config: AutoregressiveConfig, kit: TargetKit) -> None:
         self.backbone = "" if config.backbone == "target" else config.backbone
-        self.description = "no drafter: every token is the target's own"
+        self.description = word("drafts.plain")
         if self.backbone:
             kit.trained(self.backbone)  # ValueError: there is no such model here
-            self.description = (
-                f"no drafter: every token is the model's own that was tuned for {self.backbone}; "
-                "text may differ from the target's"
-            )
+            self.description = word("drafts.plain_tuned", method=self.backbone)
 
     def start(self, context: DraftContext) -> None: ...
 

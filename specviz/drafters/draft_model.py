@@ -26,6 +26,7 @@ from specviz.lm.device import Stopwatch
 from specviz.lm.draft_lm import load_draft_lm, num_layers_of, num_own_parameters
 from specviz.lm.sampling import Sampler
 from specviz.tree import DraftTree
+from specviz.words import Refusal, message, word
 
 DRAFTS = ("auto", "own checkpoint", "trained", "4-bit copy", "truncated copy")
 
@@ -63,10 +64,8 @@ class DraftModel:
 
     def start(self, context: DraftContext) -> None:
         if len(context.tokens) > self.lm.max_context:
-            raise ValueError(
-                f"The prompt has {len(context.tokens)} tokens and the draft model holds "
-                f"{self.lm.max_context}; shorten the prompt or choose another draft."
-            )
+            counts = {"count": len(context.tokens), "limit": self.lm.max_context}
+            raise Refusal(message("refusal.draft_context", **counts))
         capacity = min(len(context.tokens) + context.max_depth, self.lm.max_context) + 1
         self.cache = self.lm.new_cache(capacity)
         self.tokens = context.tokens[:-1]
@@ -159,11 +158,9 @@ class _Draft:
 def _choose_draft(config: DraftModelConfig, kit: TargetKit) -> _Draft:
     own = kit.draft_lm() if config.draft in ("auto", "own checkpoint") else None
     if own is not None:
-        return _same_ids(own, kit, f"a draft model of {own.num_parameters / 1e6:.0f}M parameters")
+        return _same_ids(own, kit, word("drafts.own", size=f"{own.num_parameters / 1e6:.0f}"))
     if config.draft == "own checkpoint":
-        raise ValueError(
-            "No draft checkpoint was given; start with --draft FOLDER, or choose another draft."
-        )
+        raise Refusal(message("refusal.no_draft_checkpoint"))
     if config.draft == "trained":
         return _trained(kit.trained("draft_model"), kit)
     if config.draft == "auto" and (checkpoint := _trained_if_any(kit)) is not None:
@@ -171,9 +168,9 @@ def _choose_draft(config: DraftModelConfig, kit: TargetKit) -> _Draft:
     if config.draft == "truncated copy" or (config.draft == "auto" and not kit.has_quantised_copy):
         count = min(config.num_layers, kit.num_layers - 1)
         copy = kit.copy(CopySpec("truncated", count))
-        words = f"the target's first {count} of {kit.num_layers} layers, untrained as a draft"
+        words = word("drafts.first_layers", count=count, layers=kit.num_layers)
         return _same_ids(copy, kit, words)
-    return _same_ids(kit.copy(CopySpec("quantised")), kit, "a 4-bit copy of the target itself")
+    return _same_ids(kit.copy(CopySpec("quantised")), kit, word("drafts.four_bit"))
 
 
 def _trained_if_any(kit: TargetKit) -> DrafterCheckpoint | None:
@@ -188,9 +185,9 @@ def _trained(checkpoint: DrafterCheckpoint, kit: TargetKit) -> _Draft:
     ids = known_ids(checkpoint, kit)
     embedding = kit.embed(torch.arange(kit.vocab_size, device=kit.device))
     lm = load_draft_lm(checkpoint, embedding, kit.head_rows(ids), context=kit.max_context)
-    size = num_own_parameters(checkpoint) / 1e6
-    words = f"a {num_layers_of(checkpoint)}-layer model of {size:.0f}M parameters, distilled from "
-    return _Draft(lm, DraftIds(ids.cpu(), kit.vocab_size), words + "the target")
+    size = f"{num_own_parameters(checkpoint) / 1e6:.0f}"
+    words = word("drafts.distilled", layers=num_layers_of(checkpoint), size=size)
+    return _Draft(lm, DraftIds(ids.cpu(), kit.vocab_size), words)
 
 
 def _same_ids(lm: LanguageModel, kit: TargetKit, description: str) -> _Draft:

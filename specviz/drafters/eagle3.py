@@ -32,6 +32,7 @@ from specviz.lm.checkpoints import DrafterCheckpoint, check_tensors
 from specviz.lm.draft_layer import norm_of
 from specviz.lm.linear import best_linear
 from specviz.lm.packed_cache import PackedCache
+from specviz.words import Refusal, message
 
 # n = rows of a pass, H = hidden size, F = 3 H (low, mid, high), Vd = draft vocabulary
 
@@ -47,10 +48,8 @@ class Eagle3(DynamicDrafter):
 
     def __init__(self, config: DynamicConfig, kit: TargetKit) -> None:
         if kit.num_layers < MIN_LAYERS:
-            raise ValueError(
-                f"EAGLE-3 reads what enters layers 2, L // 2 and L - 3 of L; this target has "
-                f"{kit.num_layers} layers and {MIN_LAYERS} are needed. Choose another drafter."
-            )
+            counts = {"layers": kit.num_layers, "needed": MIN_LAYERS}
+            raise Refusal(message("refusal.too_few_layers", **counts))
         low_mid_high = (2, kit.num_layers // 2, kit.num_layers - 3)
         taps = tuple(FeatureTap("input", layer) for layer in low_mid_high)
         super().__init__(config, Eagle3Network(kit.trained("eagle3"), kit), taps)

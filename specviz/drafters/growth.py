@@ -21,6 +21,7 @@ from torch import Tensor
 from specviz.drafters.base import GrownToken, Proposal
 from specviz.lm.device import Stopwatch
 from specviz.tree import DraftTree
+from specviz.words import word
 
 # n = nodes of a level whose children are wanted, Vd = draft vocabulary, k = children of each,
 # m = rows of the tree read so far, those n included
@@ -263,10 +264,7 @@ def likeliest_paths(hit_rates: Sequence[Sequence[float]], count: int) -> list[Ra
 def check_numbers(scores: Iterable[float]) -> None:
     """FloatingPointError unless all are finite."""
     if not math.isfinite(sum(scores)):
-        raise FloatingPointError(
-            "The drafter's scores are not numbers here (NaN or infinite); its weights are damaged, "
-            "or of another target."
-        )
+        raise FloatingPointError(word("failure.draft_scores"))
 
 
 def _read(

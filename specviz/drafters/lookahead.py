@@ -19,6 +19,7 @@ from specviz.drafters.knobs import knob
 from specviz.lm.base import FeatureTap
 from specviz.lm.sampling import favourites
 from specviz.tree import DraftTree
+from specviz.words import word
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,8 @@ class Lookahead:
         self.pool = NgramPool(config.guesses)
         self.window = JacobiWindow(config.window, config.ngram - 1)
         self.tail: list[int] = []  # the last N tokens of the text, for its own n-grams
-        self.description = (
-            f"no model: the target's own Jacobi window, W={config.window} N={config.ngram} "
-            f"G={config.guesses}"
-        )
+        sizes = {"window": config.window, "ngram": config.ngram, "guesses": config.guesses}
+        self.description = word("drafts.window", **sizes)
 
     def start(self, context: DraftContext) -> None:
         self._collect_from(context.tokens)

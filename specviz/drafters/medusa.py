@@ -26,6 +26,7 @@ from specviz.lm.checkpoints import DrafterCheckpoint, Shape, check_tensors
 from specviz.lm.device import Stopwatch
 from specviz.lm.linear import best_linear
 from specviz.tree import DraftTree
+from specviz.words import message, word
 
 # K = heads, H = hidden size, Vd = ids the heads may guess
 
@@ -60,11 +61,12 @@ class Medusa:
         self.shape = TreeShape(likeliest_paths(rates, config.budget - 1))
         self.heads = MedusaHeads(checkpoint, kit, ids, self.shape.depth)
         self.device = kit.device
-        source = "measured" if measured else "assumed"
-        self.description = (
-            f"{self.shape.depth} heads of {self.heads.num_parameters / 1e6:.1f}M parameters on the "
-            f"target's last state, in a tree of {len(self.shape.rows) + 1} rows by {source} hit "
-            "rates"
+        self.description = word(
+            "drafts.heads",
+            heads=self.shape.depth,
+            size=f"{self.heads.num_parameters / 1e6:.1f}",
+            rows=len(self.shape.rows) + 1,
+            rates=message("drafts.measured" if measured else "drafts.assumed"),
         )
 
     def start(self, context: DraftContext) -> None:

@@ -37,6 +37,7 @@ from specviz.lm.draft_layer import norm_of
 from specviz.lm.linear import best_linear
 from specviz.lm.low_rank import updates_of
 from specviz.lm.packed_cache import PackedCache
+from specviz.words import word
 
 # n = rows of a pass, H = hidden size, Vd = draft vocabulary
 
@@ -65,9 +66,7 @@ class Mtp(FeatureDrafter):
         self.chain = StaticTree((0,) * length for length in range(1, count + 1))
         self.vocab_size = kit.vocab_size
         if self.backbone:
-            self.description += (
-                "; decodes with its own tuned model: text may differ from the target's"
-            )
+            self.description = word("drafts.tuned", network=self.description)
 
     def grow(self, rows: DraftRows, context: DraftContext, watch: Stopwatch) -> Proposal:
         """Greedy: the likeliest token of each step. Else drawn under the run's own settings."""

@@ -16,6 +16,7 @@ from specviz.drafters.base import TargetKit
 from specviz.lm.checkpoints import DrafterCheckpoint, Shape, draft_ids
 from specviz.lm.draft_layer import CachedLayer, head_shape, rope_of
 from specviz.lm.linear import Linear, best_linear
+from specviz.words import word
 
 # n = rows, H = hidden size, Vd = draft vocabulary
 
@@ -94,4 +95,4 @@ def target_head(
 def described(tensors: Mapping[str, Tensor], ids: Tensor) -> str:
     """What drafts, in numbers."""
     own = sum(t.numel() for t in tensors.values() if t.is_floating_point())
-    return f"one trained layer, {own / 1e6:.1f}M parameters, drafting from {len(ids):,} tokens"
+    return word("drafts.layer", size=f"{own / 1e6:.1f}", tokens=f"{len(ids):,}")

@@ -15,6 +15,7 @@ from specviz.drafters.base import DraftContext, Outcome, Proposal, TargetKit
 from specviz.drafters.knobs import knob
 from specviz.lm.base import FeatureTap
 from specviz.tree import DraftTree
+from specviz.words import Refusal, message, word
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,11 @@ class PromptLookup:
     def __init__(self, config: PromptLookupConfig, kit: TargetKit) -> None:
         del kit
         if config.min_ngram > config.max_ngram:
-            raise ValueError(
-                f"min_ngram ({config.min_ngram}) is larger than max_ngram ({config.max_ngram}); "
-                "make it at most as large."
-            )
+            lengths = {"least": config.min_ngram, "most": config.max_ngram}
+            raise Refusal(message("refusal.match_lengths", **lengths))
         self.config = config
         self.index = NgramIndex(config.min_ngram, config.max_ngram)
-        self.description = "no model: copies from the text so far"
+        self.description = word("drafts.copied")
 
     def start(self, context: DraftContext) -> None:
         self.index.extend(context.tokens)

@@ -24,6 +24,7 @@ from specviz.lm.device import Stopwatch, describe_machine, library_versions
 from specviz.lm.sampling import Sampler, make_chance
 from specviz.lm.text import encode_prompt
 from specviz.trace import LaneStart, LaneTarget, Progress, RunEnd, RunStart, SessionEvent
+from specviz.words import Refusal, message, recognised
 
 PREFILL_CHUNK = 256  # tokens read between two looks at whether anybody still waits
 MAX_ROWS = 512  # rows of one pass that a cache has room for behind the text
@@ -90,11 +91,12 @@ class _Run:
         reads: dict[str, _PromptRead] = {}
         for backbone in dict.fromkeys(map(backbone_of, self.drafters)):
             if backbone:
-                yield Progress("load", f"Getting the model ready that was tuned for {backbone}.")
+                yield Progress("load", message("progress.tuned", method=backbone))
             reads[backbone] = yield from self._read_by(backbone)
         self.prefill_seconds = next(iter(reads.values())).seconds
         for index, drafter in enumerate(self.drafters):
-            yield Progress("load", f"{drafter.title} gets ready.")
+            title = recognised(drafter.title, "drafter.")
+            yield Progress("load", message("progress.drafter", title=title))
             self.lanes.append(self._lane(index, drafter, reads[backbone_of(drafter)]))
             self.drafter_prefill_seconds.append(self.lanes[index].start())
 
@@ -106,7 +108,8 @@ class _Run:
         taps = list(dict.fromkeys(tap for drafter in drafters for tap in drafter.taps))
         watch, parts, seconds = Stopwatch(lm.device), list[Tensor | None](), 0.0
         for start in range(0, max(len(prompt), 1), PREFILL_CHUNK):
-            yield Progress("load", f"Reading the prompt: {start:,} of {len(prompt):,} tokens.")
+            read = {"done": f"{start:,}", "count": f"{len(prompt):,}"}
+            yield Progress("load", message("progress.prompt", **read))
             watch.lap()
             parts.append(lm.prefill(prompt[start : start + PREFILL_CHUNK], cache, taps))
             seconds += watch.lap()
@@ -183,10 +186,8 @@ class _Run:
 def _check_length(tokens: Sequence[int], target: ReadyTarget) -> None:
     limit = target.loaded.lm.max_context
     if len(tokens) >= limit:
-        raise ValueError(
-            f"The prompt has {len(tokens):,} tokens and {target.spec.title} holds {limit:,}, prompt "
-            "and answer together. Shorten the prompt."
-        )
+        counts = {"count": f"{len(tokens):,}", "limit": f"{limit:,}"}
+        raise Refusal(message("refusal.context", target=target.spec.title, **counts))
 
 
 def _commit() -> str:

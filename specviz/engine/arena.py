@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from specviz.engine.lane import Lane
 from specviz.trace import EndReason, LaneEnd, RoundTrace
+from specviz.words import Message, message, recognised, tell
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +30,7 @@ def race(lanes: Sequence[Lane], is_cancelled: Callable[[], bool]) -> Iterator[Ro
         except Exception as error:  # one lane's fault must not end the others
             log.exception("lane %s ended", lane.index)
             lane.end_reason = "error"
-            message = failure_sentence(error)
-            yield _end(lane, "error", message)
+            yield _end(lane, "error", tell(failure_message(error)))
             running.remove(lane)
             continue
         if lane.end_reason is not None:
@@ -38,16 +38,14 @@ def race(lanes: Sequence[Lane], is_cancelled: Callable[[], bool]) -> Iterator[Ro
             yield _end(lane, lane.end_reason)
 
 
-def failure_sentence(error: Exception) -> str:
+def failure_message(error: Exception) -> Message | str:
     """What to tell a person. The exception is not kept: its traceback would hold the tensors."""
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
     if isinstance(error, FloatingPointError):
-        return text
+        return recognised(text, "failure.")
     if isinstance(error, MemoryError) or "memory" in text.lower():
-        return "The device ran out of memory; shorten the prompt or the answer, or run fewer lanes."
-    return (
-        f"The run failed inside the engine ({type(error).__name__}: {text}); see the server's log."
-    )
+        return message("failure.memory")
+    return message("failure.engine", kind=type(error).__name__, text=text)
 
 
 def _end(lane: Lane, reason: EndReason, message: str = "") -> LaneEnd:

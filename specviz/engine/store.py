@@ -35,6 +35,7 @@ from specviz.lm.vocabulary import check_same_tokens
 from specviz.lm.weights import fetch
 from specviz.presets import SHIPPED_DRAFTERS
 from specviz.trace import Progress
+from specviz.words import Refusal, message, recognised
 
 HEAD_CHUNK = 64  # hidden dimensions whose column of the head is asked for at once
 
@@ -65,10 +66,7 @@ class ReadyTarget:
         if name not in self.tuned:
             updates = updates_of(self._trained(name))
             if not updates:
-                raise ValueError(
-                    f"The {name} drafter here works on the target as it is and brings no tuned "
-                    "model; choose the target as backbone."
-                )
+                raise Refusal(message("refusal.no_backbone", method=name))
             self.tuned[name] = load_tuned(self.loaded, updates)
         return self.tuned[name]
 
@@ -124,11 +122,8 @@ class ReadyTarget:
         for root in (self.drafters_root, shipped):
             if root is not None and (root / method).is_dir():
                 return root / method
-        raise ValueError(
-            f"There are no trained {method} weights for {self.spec.title}: train them with `python "
-            f"-m specviz train {method}`, start with --drafters FOLDER if you have a folder that "
-            f"holds {method}/, or choose another drafter."
-        )
+        names = {"method": method, "target": self.spec.title}
+        raise Refusal(message("refusal.untrained_method", **names))
 
     def _head_rows(self, ids: Tensor) -> Tensor:
         key = ids.cpu().numpy().tobytes()
@@ -161,7 +156,8 @@ class ModelStore:
         ):
             return self._ready
         checkpoint = yield from fetch(spec)
-        yield Progress("load", f"Loading {spec.title} ({checkpoint.source}).")
+        source = recognised(checkpoint.source, "source.")
+        yield Progress("load", message("progress.load", title=spec.title, source=source))
         self._ready = None
         gc.collect()
         loaded = load_target(checkpoint.folder, precision, self.device)

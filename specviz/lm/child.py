@@ -21,11 +21,12 @@ from pathlib import Path
 
 import specviz
 from specviz.trace import Progress
+from specviz.words import Message, Told, message
 
 POLL_SECONDS = 0.25
 
 
-class SourceError(Exception):
+class SourceError(Told):
     """Why a source gave nothing: the words in brackets of a longer sentence."""
 
 
@@ -34,7 +35,7 @@ class Job:
     command: Sequence[str]
     env: Mapping[str, str]  # added to ours
     folder: Path  # what it writes lands under here: its size is the progress
-    message: str  # one sentence for people; {size} is filled in once the total is known
+    message: Message  # one sentence for people; its value `size` comes once the total is known
     total: int  # bytes; 0 if not known before the worker says so
     patience_seconds: float  # longest time without a word or a byte
 
@@ -63,7 +64,7 @@ def run(job: Job) -> Generator[Progress, None, list[str]]:
             if pipe is not None:
                 pipe.close()
     if process.returncode:
-        raise SourceError(_last_words(lines, process.returncode))
+        raise SourceError(message("tried.said", text=_last_words(lines, process.returncode)))
     return list(lines)
 
 
@@ -122,13 +123,14 @@ def _watch(
         total = answer(tuple(lines), "total") or job.total
         assert isinstance(total, int)
         done = folder_bytes(job.folder)
-        size = f", {megabytes(total)}" if total else ""
+        key, values = job.message
+        size = message("progress.size", size=megabytes(total)) if total else ""
         shown = min(done, total) if total else 0
-        yield Progress("fetch", job.message.format(size=size), shown, total)
+        yield Progress("fetch", (key, {**values, "size": size}), shown, total)
         if (done, len(lines)) != seen:
             seen, since = (done, len(lines)), time.monotonic()
         elif time.monotonic() - since > job.patience_seconds:
-            raise SourceError(f"nothing came for {job.patience_seconds:.0f} seconds")
+            raise SourceError(message("tried.silence", seconds=f"{job.patience_seconds:.0f}"))
         try:
             process.wait(POLL_SECONDS)
         except subprocess.TimeoutExpired:

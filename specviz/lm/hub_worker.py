@@ -18,6 +18,7 @@ from huggingface_hub.hf_api import RepoSibling
 
 from specviz.lm.checkpoint_files import sha256_of
 from specviz.lm.child import end_with_parent, say
+from specviz.words import word
 
 REQUIRED = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
 OPTIONAL = (
@@ -30,12 +31,14 @@ LISTING_SECONDS = 6.0  # a name look-up that hangs is not covered by any connect
 def main(repository: str, revision: str, folder: Path) -> None:
     end_with_parent()
     commit = _from_library_cache(repository, revision, folder)
-    where = " (from the Hub library's cache)" if commit else ""
+    is_kept = bool(commit)
     try:
         commit = commit or _download(repository, revision, folder)
     except HfHubHTTPError as error:
         sys.exit(f"the Hub answered with status {error.response.status_code}")
-    say(source=f"Hub: {repository} revision {revision}, commit {commit[:12]}{where}")
+    key = "source.hub_kept" if is_kept else "source.hub"
+    at = {"repository": repository, "revision": revision, "commit": commit[:12]}
+    say(source=word(key, **at))
 
 
 def _from_library_cache(repository: str, revision: str, folder: Path) -> str:

@@ -22,6 +22,7 @@ from specviz.lm.packed import PackedLM
 from specviz.lm.plain import load_plain
 from specviz.lm.support import check_tree_reading, default_context, refusal
 from specviz.lm.text import TokenText, eos_ids
+from specviz.words import Refusal, message
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def load_copy(target: LoadedLM, num_layers: int | None) -> LanguageModel:
     config = config_of(target.folder)
     if num_layers is None:
         if (reason := why_not_copied_in_int4(target)) is not None:
-            raise ValueError(f"A 4-bit copy cannot be made here: {reason}. Choose another draft.")
+            raise Refusal(message("refusal.no_copy", reason=reason))
         return packed_loading.load_packed(
             target.folder, context=target.lm.max_context, make=Int4Linear
         )

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from specviz.config import SamplingParams
+from specviz.words import word
 
 BLOCK = 256  # tokens among which `top_tokens` first looks for the largest
 TINY_TEMPERATURE = 1e-5  # below it the hottest float64 softmax is one-hot but for exact ties
@@ -51,10 +52,7 @@ class Sampler:
         scores = logits.detach().to("cpu", torch.float64, copy=True)
         scores[self.num_known_tokens :] = -torch.inf  # never-trained padding of the head
         if not bool(scores.max().isfinite()):  # one NaN makes the maximum NaN
-            raise FloatingPointError(
-                "The model's scores are not numbers here (NaN or all minus infinity); "
-                "try float32 precision."
-            )
+            raise FloatingPointError(word("failure.scores"))
         return scores
 
 

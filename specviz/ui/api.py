@@ -20,6 +20,7 @@ from specviz.ui.kept import KeptTraces
 from specviz.ui.offers import first_lanes
 from specviz.ui.open_runs import OpenRuns
 from specviz.ui.reading import read_request
+from specviz.words import said, tell
 
 SETTINGS = (
     "settings may hold any of: lanes (a list of drafter names, or of objects with drafter and "
@@ -46,7 +47,7 @@ def has_mcp() -> bool:
 def add_api(session: Session, concurrency_limit: int) -> None:
     async def run(prompt: str, settings: dict[str, Any] | None = None) -> AsyncGenerator[str, None]:
         fields = api_fields(prompt, settings, session.catalog())
-        async with aclosing(envelopes(session, fields, secrets.token_hex(8))) as made:
+        async with aclosing(envelopes(session, fields, secrets.token_hex(8), say=tell)) as made:
             async for envelope in made:
                 yield envelope
 
@@ -85,13 +86,14 @@ async def envelopes(
     run: str,
     kept: KeptTraces | None = None,
     open_runs: OpenRuns | None = None,
+    say: playback.Say = playback.as_it_is,
 ) -> AsyncGenerator[str, None]:
     """A run's envelopes, or the one that says why there is no run."""
     try:
         request = read_request(fields, session.catalog())
     except ValueError as error:
-        yield playback.refusal(run, str(error))
+        yield playback.refusal(run, say(said(error)))
         return
-    async with aclosing(playback.live(session, request, run, kept, open_runs)) as made:
+    async with aclosing(playback.live(session, request, run, kept, open_runs, say)) as made:
         async for envelope in made:
             yield envelope

@@ -20,7 +20,8 @@ from specviz.ui.playback import Recordings
 from specviz.ui.reading import has_chat_template, read_request
 from specviz.ui.warm_up import WarmUp
 from specviz.views.stage import SCRIPTS
-from specviz.words import ASSETS, message, script
+from specviz.views.tokens import legible_message
+from specviz.words import ASSETS, Message, message, said, script
 
 PAGE_SCRIPTS = (
     "page_runs.js",
@@ -84,12 +85,12 @@ def stage_html(
         text, name, run = _texts(wanted, "text", "name", "run")
         return playback.imported(text, name, run[:64])
 
-    def why_not(recipe: object) -> str:
+    def why_not(recipe: object) -> Message | str:
         """What is wrong with a link's recipe; "" if it can be run."""
         try:
             read_request(recipe if isinstance(recipe, dict) else {}, catalog)
         except ValueError as error:
-            return str(error)[:500]
+            return legible_message(said(error))
         return ""
 
     def leave_run(run: object) -> None:

@@ -13,7 +13,7 @@ import json
 import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -25,7 +25,7 @@ from specviz.trace_io import dump_event, load_events, read_trace
 from specviz.ui.kept import KeptTraces
 from specviz.ui.open_runs import OpenRuns
 from specviz.views.stage import StageFeed
-from specviz.words import Message, message, tell
+from specviz.words import Message, message, said, tell
 
 BATCH_SECONDS = 0.1  # at most ten envelopes a second
 BEAT_SECONDS = 1.0  # an empty envelope at least this often: the server only notices that a
@@ -34,6 +34,7 @@ MAX_IMPORT_CHARACTERS = 20_000_000  # of a trace that a visitor opens
 SILENCE_SECONDS = 20  # a page that hears nothing for so long takes the server for lost
 Item: TypeAlias = dict[str, Any]
 T = TypeVar("T")
+Say: TypeAlias = Callable[[Message | str], Message | str]
 LIVE = message("page.live")
 log = logging.getLogger(__name__)
 
@@ -65,20 +66,27 @@ def _dump(value: object) -> str:
     return text.replace("<", "\\u003c")
 
 
+def as_it_is(sentence: Message | str) -> Message | str:
+    return sentence
+
+
 async def live(
     session: Session,
     request: Request,
     run: str,
     kept: KeptTraces | None = None,
     open_runs: OpenRuns | None = None,
+    say: Say = as_it_is,
 ) -> AsyncGenerator[str, None]:
     """Envelopes of a run as it happens. Closing this closes the session's iterator; so does
-    leaving `run` by name."""
+    leaving `run` by name. `say` makes of progress and failures what a reader understands."""
     packer, feed = Packer(run, "live", LIVE), StageFeed()
     yield packer.pack([])
 
     def fold(event: SessionEvent) -> list[Item]:
-        if kept is not None and not isinstance(event, Progress | Failure):
+        if isinstance(event, Progress | Failure):
+            return feed.feed(replace(event, message=say(event.message)))
+        if kept is not None:
             kept.add(run, event)
         return feed.feed(event)
 
@@ -104,7 +112,7 @@ async def traced(session: Session, request: Request) -> AsyncGenerator[str, None
             events, is_over = await reader.batch()
             for event in events:
                 if isinstance(event, Failure):
-                    raise ValueError(event.message)
+                    raise ValueError(tell(event.message))
                 if not isinstance(event, Progress):
                     lines.append(dump_event(event))
             yield "".join(lines) if is_over else ""
@@ -115,27 +123,19 @@ async def traced(session: Session, request: Request) -> AsyncGenerator[str, None
 
 def refusal(run: str, sentence: Message | str) -> str:
     """The one envelope of a run that never started: the sentence that says why."""
-    return Packer(run, "live", LIVE).pack([_failure(sentence)], is_last=True)
-
-
-def _failure(sentence: Message | str) -> Item:
-    """A failure item. Words of our own travel as a message, others' made legible by the feed."""
-    if isinstance(sentence, str):
-        return StageFeed().feed(Failure(sentence))[0]
-    return {"kind": "failure", "message": sentence}
+    return Packer(run, "live", LIVE).pack(StageFeed().feed(Failure(sentence)), is_last=True)
 
 
 def imported(text: str, name: str, run: str) -> str:
     """A trace that a visitor brought, as one envelope; a sentence if it is not one."""
-    name = StageFeed().feed(Failure(name[:80]))[0]["message"]  # legible
+    name = name[:80]
     if len(text) > MAX_IMPORT_CHARACTERS:
         size = f"{MAX_IMPORT_CHARACTERS // 1_000_000}"
         return refusal(run, message("page.import_too_big", name=name, megabytes=size))
     try:
         label, items = _folded(text, "page.imported", name=name)
     except ValueError as error:
-        reason = StageFeed().feed(Failure(str(error)[:500]))[0]["message"]
-        return refusal(run, message("page.import_refused", name=name, reason=reason))
+        return refusal(run, message("page.import_refused", name=name, reason=said(error)))
     return Packer(run, "recorded", label).pack_text(items, is_last=True)
 
 
@@ -173,12 +173,11 @@ class _Reader(Generic[T]):
         try:
             self._read_all()
         except ValueError as error:
-            self._send(self._fold(Failure(str(error))))
+            self._send(self._fold(Failure(said(error))))
         except Exception as error:  # whatever broke, the page gets a sentence and the log the rest
             log.exception("A run ended with an internal error")
-            self._send(
-                self._fold(Failure(tell(message("page.crashed", kind=type(error).__name__))))
-            )
+            crashed = message("page.crashed", kind=type(error).__name__)
+            self._send(self._fold(Failure(crashed)))
         self._send(None)
 
     def _read_all(self) -> None:
@@ -215,7 +214,7 @@ class Recordings:
         try:
             label, items = self._shown(self.files[name])
         except (OSError, ValueError) as error:
-            return refusal(run, message("page.unreadable", name=name, reason=str(error)))
+            return refusal(run, message("page.unreadable", name=name, reason=said(error)))
         return Packer(run, "recorded", label).pack_text(items, is_last=True)
 
     def trace(self, name: str) -> str | None:

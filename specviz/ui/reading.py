@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specviz.config import Catalog, LaneSpec, Request, SamplingParams, checked
+from specviz.config import Catalog, LaneSpec, Request, SamplingParams, checked, choose, shown
+from specviz.words import Message, Refusal, message
 
 SAMPLING_FIELDS = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 PLAIN_FIELDS = ("prompt", "is_chat", "precision", "verification", "max_new_tokens", "seed")
@@ -17,22 +18,22 @@ KNOWN_FIELDS = {*SAMPLING_FIELDS, *PLAIN_FIELDS, "lanes", "knobs", "stop_strings
 
 
 def read_request(fields: Mapping[str, object], catalog: Catalog) -> Request:
-    """The request these fields ask for. ValueError: what was expected, what came, what to do."""
+    """The request these fields ask for. Refusal: what was expected, what came, what to do."""
     if unknown := sorted(set(fields) - KNOWN_FIELDS):
         names = ", ".join(sorted(KNOWN_FIELDS))
-        raise ValueError(f"There is no setting {unknown[0]!r:.60}; there are: {names}.")
+        raise Refusal(message("refusal.no_such_setting", name=shown(unknown[0]), names=names))
     values: dict[str, Any] = {name: fields[name] for name in PLAIN_FIELDS if name in fields}
     sampling: dict[str, Any] = {name: fields[name] for name in SAMPLING_FIELDS if name in fields}
     _check_knobs(fields.get("knobs", {}), catalog)
-    target = _text("target", fields.get("target", catalog.targets[0].name))
+    target = _text(message("field.target"), fields.get("target", catalog.targets[0].name))
     values.setdefault("is_chat", has_chat_template(catalog, target))
     if not isinstance(values["is_chat"], bool):
-        raise ValueError(f"is_chat is true or false; got {values['is_chat']!r:.60}.")
+        raise _refused("refusal.true_or_false", message("field.is_chat"), values["is_chat"])
     request = Request(
         lanes=_lanes(fields.get("lanes"), fields.get("knobs", {})),
         target=target,
         sampling=SamplingParams(**sampling),
-        stop_strings=_texts("stop_strings", fields.get("stop_strings", [])),
+        stop_strings=_texts(message("field.stop_strings"), fields.get("stop_strings", [])),
         **values,
     )
     return checked(request, catalog)
@@ -43,35 +44,36 @@ def has_chat_template(catalog: Catalog, target: object) -> bool:
     return next((t.has_chat_template for t in catalog.targets if t.name == target), True)
 
 
-def _text(name: str, value: object) -> str:
+def _refused(key: str, name: Message | str, value: object) -> Refusal:
+    return Refusal(message(key, name=name, value=shown(value)))
+
+
+def _text(name: Message, value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{name} is a piece of text; got {value!r:.60}.")
+        raise _refused("refusal.text", name, value)
     return value
 
 
-def _texts(name: str, value: object) -> tuple[str, ...]:
+def _texts(name: Message, value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise ValueError(f"{name} is a list of names or texts; got {value!r:.60}.")
-    return tuple(_text(f"Each of {name}", item) for item in value)
+        raise _refused("refusal.list", name, value)
+    return tuple(_text(message("field.each_of", name=name), item) for item in value)
 
 
 def _check_knobs(knobs: object, catalog: Catalog) -> None:
     """Settings of a drafter that does not exist or does not run are checked all the same: they are
     a slip of the pen, not something to ignore."""
     if not isinstance(knobs, Mapping) or not all(isinstance(v, Mapping) for v in knobs.values()):
-        raise ValueError(
-            "knobs maps a drafter's name to its settings, as in "
-            f'{{"draft_model": {{...}}}}; got {knobs!r:.60}.'
-        )
+        example = '{"draft_model": {...}}'
+        raise Refusal(message("refusal.knobs", example=example, value=shown(knobs)))
     infos = {info.name: info for info in catalog.drafters}
     if unknown := sorted(set(knobs) - set(infos), key=str):
-        raise ValueError(f"knobs names {unknown[0]!r:.60}; there are: {', '.join(infos)}.")
+        names = ", ".join(infos)
+        raise Refusal(message("refusal.knobs_of_nobody", name=shown(unknown[0]), names=names))
     for drafter, values in knobs.items():
         known = {knob.name: knob for knob in infos[drafter].knobs}
         for name, value in values.items():
-            if name not in known:
-                names = ", ".join(known) or "none"
-                raise ValueError(f"A knob of {drafter} is one of {names}; got {name!r:.60}.")
+            choose(message("field.knob_of", drafter=drafter), name, tuple(known) or ("none",))
             known[name].validated(value)
 
 
@@ -79,7 +81,7 @@ def _lanes(names: object, knobs: Any) -> tuple[LaneSpec, ...]:
     """A lane per name with the knobs given for its drafter, or per {"drafter": .., "knobs": {..}}:
     so one drafter can run in several lanes."""
     if not isinstance(names, list):
-        raise ValueError(f"lanes is a list of names or texts; got {names!r:.60}.")
+        raise _refused("refusal.list", message("field.lanes"), names)
     return tuple(_lane(lane, knobs) for lane in names)
 
 
@@ -87,15 +89,15 @@ def _lane(lane: object, knobs: Any) -> LaneSpec:
     if isinstance(lane, dict) and {"drafter"} <= set(lane) <= {"drafter", "knobs"}:
         name, own = lane["drafter"], lane.get("knobs", {})
         if not isinstance(own, dict):
-            raise ValueError(f"The knobs of a lane map names to values; got {own!r:.60}.")
+            raise Refusal(message("refusal.lane_knobs", value=shown(own)))
     else:
         name, own = lane, {}
-    name = _text("Each of lanes", name)
+    name = _text(message("field.each_of", name=message("field.lanes")), name)
     values = {**knobs.get(name, {}), **own}
     return LaneSpec(name, tuple((str(k), _knob_value(str(k), v)) for k, v in values.items()))
 
 
 def _knob_value(name: str, value: object) -> int | float | bool | str:
     if not isinstance(value, (int, float, str)):
-        raise ValueError(f"{name} is a number, a text, or on or off; got {value!r:.60}.")
+        raise _refused("refusal.knob_value", name, value)
     return value

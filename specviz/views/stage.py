@@ -88,8 +88,8 @@ from specviz.views.lane_sums import LaneSums, time_item
 from specviz.views.numbers import short
 from specviz.views.round_picture import check_lengths, picture
 from specviz.views.summary import lane_end_message, own_prefill, round_message
-from specviz.views.tokens import glyphs, legible
-from specviz.words import Message, message, table
+from specviz.views.tokens import glyphs, legible, legible_message
+from specviz.words import Message, message, recognised, table
 
 Item: TypeAlias = dict[str, Any]
 SCRIPTS = (  # each needs those before it, and SpecVizWords
@@ -145,8 +145,8 @@ class StageFeed:
         if isinstance(event, RunEnd):
             return [self._end(event)]
         if isinstance(event, Progress):
-            return [{**asdict(event), "message": legible(event.message)}]
-        return [{"kind": "failure", "message": legible(event.message)}]
+            return [{**asdict(event), "message": legible_message(event.message)}]
+        return [{"kind": "failure", "message": legible_message(event.message)}]
 
     def _lane(self, start: LaneStart) -> Item:
         lane = LaneSums(start, Comparison(start, self._dtype))
@@ -159,7 +159,7 @@ class StageFeed:
             "lane": start.lane,
             "name": legible(start.name),
             "title": _title(start),
-            "description": legible(start.description),
+            "description": legible_message(recognised(start.description, "drafts.")),
             "prefill": own_prefill(start) or "",
             "knobs": legible(", ".join(f"{k} {v}" for k, v in start.knobs.items())),
             "is_plain": lane.is_plain,

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from specviz import metrics
 from specviz.trace import LaneEnd, LaneStart, RoundTrace, RunStart, SessionEvent
 from specviz.views.agreement import Comparison, unpaired
-from specviz.views.tokens import legible
-from specviz.words import Message, message, tell
+from specviz.views.tokens import legible, legible_message
+from specviz.words import Message, message, recognised, tell
 
 PLAIN_DRAFTER = "autoregressive"
 
@@ -38,7 +38,9 @@ def round_sentence(round_: RoundTrace, *, is_plain: bool) -> str:
 
 
 def lane_end_message(end: LaneEnd) -> Message:
-    return message("lane_end." + end.reason, more=legible(end.message))
+    return message(
+        "lane_end." + end.reason, more=legible_message(recognised(end.message, "failure."))
+    )
 
 
 def lane_end_sentence(end: LaneEnd) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from specviz.words import Message
+
 VISIBLE = {" ": "\u2423", "\n": "\u21b5", "\t": "\u21e5"}  # open box, return arrow, tab arrow
 HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 EMPTY = "\u2205"  # a token without text of its own
@@ -23,6 +25,17 @@ def glyphs(text: str) -> str:
 def legible(text: str) -> str:
     """Prose for people (a prompt, a message, a name): spaces and line ends stay as they are."""
     return "".join(c if c in " \n" else _sign(c) for c in text)
+
+
+def legible_message(said: Message | str) -> Message | str:
+    """The same for a message: its values are made legible, its key is this program's own."""
+    if isinstance(said, str):
+        return legible(said)
+    key, values = said
+    return key, {
+        name: value if isinstance(value, int | float) else legible_message(value)
+        for name, value in values.items()
+    }
 
 
 def _sign(character: str) -> str:

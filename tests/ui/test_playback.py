@@ -154,17 +154,15 @@ def test_a_crash_keeps_what_was_there_and_shows_no_trace_of_the_stack(
         for item in e["items"]
     ]
     assert [i["kind"] for i in items[-2:]] == ["round", "failure"]
-    assert "internal error (RuntimeError)" in items[-1]["message"]
+    assert "internal error (RuntimeError)" in tell(items[-1]["message"])
     assert "secret path" not in json.dumps(items)
     assert "secret path" in caplog.text
 
 
 def test_a_bad_request_found_late_is_told_as_it_stands() -> None:
     session = SlowSession(seconds=0, crash=ValueError("The prompt is too long by 5 tokens."))
-    assert envelopes_of(session)[-1]["items"][-1] == {
-        "kind": "failure",
-        "message": "The prompt is too long by 5 tokens.",
-    }
+    item = envelopes_of(session)[-1]["items"][-1]
+    assert (item["kind"], tell(item["message"])) == ("failure", str(session.crash))
 
 
 def test_envelopes_are_ascii_json_whatever_the_tokens_hold() -> None:

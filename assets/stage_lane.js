@@ -57,7 +57,7 @@ const SpecVizLane = (function () {
     const head = el("header", "sv-lanehead", key, el("h3", "sv-title", tell(info.title)), exact, words.place,
       words.state, explain);
     const about = el("p", "sv-about",
-      [tell(info.description), tell(info.prefill), info.knobs].filter(Boolean).join("; "));
+      [tell(info.description), tell(info.prefill), tell(info.knobs)].filter(Boolean).join("; "));
     const [tree, source, strip, cache, phases] =
       [makeTree(lane), makeSource(lane), makeStrip(), makeCache(), makePhases()];
     const treePanel = el("section", "sv-panel sv-treepanel", el("div", "sv-panelhead", words.round, tree.tools),

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import torch
 
+from specviz.words import word
+
 PACKAGES = ("torch", "transformers", "gradio", "numpy")
 
 
@@ -43,7 +45,8 @@ def describe_machine(device: torch.device) -> str:
         facts = torch.cuda.get_device_properties(device)
         return f"{facts.name}, {facts.total_memory / 2**30:.0f} GiB"
     capability = torch.backends.cpu.get_cpu_capability()
-    return f"{_cpu_name()}, {torch.get_num_threads()} threads, {capability}"
+    threads = torch.get_num_threads()
+    return word("machine.cpu", name=_cpu_name(), threads=threads, kind=capability)
 
 
 def library_versions() -> dict[str, str]:

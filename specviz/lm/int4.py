@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from specviz.words import word
+
 GROUP = 32
 ROW_TILE = 16  # the kernel wants output rows in whole tiles
 _OPS = torch.ops.aten
@@ -21,10 +23,10 @@ _OPS = torch.ops.aten
 def why_not_int4(widths: Iterable[int] = ()) -> str | None:
     """None if 4-bit layers with so many inputs run on this build of torch; otherwise the reason."""
     if not hasattr(_OPS, "_weight_int4pack_mm_for_cpu"):
-        return "this build of torch has no 4-bit kernels for CPU"
+        return word("path.no_int4")
     for width in widths:
         if width % GROUP:
-            return f"4-bit layers need widths that are multiples of {GROUP}; this model has {width}"
+            return word("path.int4_widths", group=GROUP, width=width)
     return None
 
 

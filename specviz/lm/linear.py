@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from specviz.words import word
+
 _OPS = torch.ops.mkldnn
 # Laid out for 4 rows: fastest from 1 to 32 rows, and up to 32 a row does not depend on the others.
 # From 33 rows on its last bits would, so larger passes are cut into slices. (Laid out for 1 row,
@@ -34,11 +36,11 @@ class Linear(Protocol):
 def why_not_packed() -> str | None:
     """None if oneDNN's packed bf16 linears run here; otherwise the reason."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return "this build of torch has no oneDNN"
+        return word("path.no_onednn")
     if not hasattr(_OPS, "_linear_pointwise") or not hasattr(_OPS, "_reorder_linear_weight"):
-        return "this build of torch has no packed linear layers (x86 builds do)"
+        return word("path.no_packed_linear")
     if not _OPS._is_mkldnn_bf16_supported():
-        return "this CPU has no bfloat16 kernels (AVX-512 is needed)"
+        return word("path.no_bfloat16")
     return None
 
 

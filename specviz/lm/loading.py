@@ -22,7 +22,7 @@ from specviz.lm.packed import PackedLM
 from specviz.lm.plain import load_plain
 from specviz.lm.support import check_tree_reading, default_context, refusal
 from specviz.lm.text import TokenText, eos_ids
-from specviz.words import Refusal, message
+from specviz.words import Refusal, message, recognised, word
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def load_copy(target: LoadedLM, num_layers: int | None) -> LanguageModel:
     config = config_of(target.folder)
     if num_layers is None:
         if (reason := why_not_copied_in_int4(target)) is not None:
-            raise Refusal(message("refusal.no_copy", reason=reason))
+            raise Refusal(message("refusal.no_copy", reason=recognised(reason, "path.")))
         return packed_loading.load_packed(
             target.folder, context=target.lm.max_context, make=Int4Linear
         )
@@ -92,7 +92,7 @@ def load_tuned(target: LoadedLM, updates: Updates) -> LanguageModel:
 def why_not_copied_in_int4(target: LoadedLM) -> str | None:
     """None if the target can be copied in 4 bits on this machine; otherwise the reason."""
     if target.lm.device.type != "cpu":
-        return "4-bit copies are made on the CPU only"
+        return word("path.int4_cpu_only")
     config = config_of(target.folder)
     return packed_loading.why_not(config) or why_not_int4(packed_loading.layer_widths(config))
 
@@ -110,7 +110,7 @@ def _load_lm(
     if (reason := packed_loading.why_not(config)) is not None:
         dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
         lm = load_plain(folder, dtype=dtype, device=device, context=context)
-        lm.path += f" (not packed: {reason})"
+        lm.path = word("path.not_packed", path=lm.path, reason=reason)
         return lm
     packed = packed_loading.load_packed(folder, context=context)
     if (reason := check_tree_reading(packed)) is not None:

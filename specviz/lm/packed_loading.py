@@ -20,6 +20,7 @@ from specviz.lm.packed import (
     PackedWeights,
 )
 from specviz.lm.packed_attention import HeadShape, Rotation
+from specviz.words import word
 
 MODEL_TYPES = ("llama", "mistral", "qwen2")  # the same layer, with or without q/k/v biases
 ROPE_TYPES = ("default", "linear", "llama3", "yarn")  # frequencies that do not change with length
@@ -34,14 +35,14 @@ def why_not(config: Any) -> str | None:
 def why_not_llama_like(config: Any) -> str | None:
     """None if it has the layers that `packed` and `batched` compute; otherwise the reason."""
     if config.model_type not in MODEL_TYPES:
-        return f"there is a packed forward pass for {', '.join(MODEL_TYPES)} models only"
+        return word("path.few_models", names=", ".join(MODEL_TYPES))
     if config.hidden_act != "silu":
-        return f"the packed forward pass has SiLU only, this model has {config.hidden_act}"
+        return word("path.only_silu", name=config.hidden_act)
     rope = (config.rope_parameters or {}).get("rope_type", "default")
     if rope not in ROPE_TYPES:
-        return f"rope type {rope} changes with the length of the text"
+        return word("path.rope", name=rope)
     if getattr(config, "mlp_bias", False):
-        return "its MLP layers have biases"
+        return word("path.mlp_bias")
     return None
 
 
@@ -74,7 +75,7 @@ def load_packed(
             f"The weights in {folder} do not fit its config.json ({first_line(error)}); "
             "fetch the checkpoint again."
         ) from error
-    return PackedLM(weights, "packed bf16 pass on CPU: fused oneDNN linears, float32 attention")
+    return PackedLM(weights, word("path.packed"))
 
 
 def pack(

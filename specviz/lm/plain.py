@@ -24,6 +24,7 @@ from specviz.lm.low_rank import Updates, tuned
 from specviz.lm.plain_cache import PlainCache
 from specviz.lm.support import check_head, check_stock, check_tree_reading, default_context, refusal
 from specviz.tree import DraftTree
+from specviz.words import word
 
 PREFILL_ROWS = 256  # rows per pass of a prompt: bounds the mask and the activations
 
@@ -48,7 +49,7 @@ class PlainLM:
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
         kind = config._attn_implementation
-        self.path = f"plain: {type(model).__name__} of transformers, {kind} attention"
+        self.path = word("path.plain", model=type(model).__name__, kind=kind)
 
     def new_cache(self, capacity: int) -> PlainCache:
         return PlainCache(self.num_layers, capacity)

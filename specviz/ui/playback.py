@@ -25,6 +25,7 @@ from specviz.trace_io import dump_event, load_events, read_trace
 from specviz.ui.kept import KeptTraces
 from specviz.ui.open_runs import OpenRuns
 from specviz.views.stage import StageFeed
+from specviz.views.told import told
 from specviz.words import Message, message, said, tell
 
 BATCH_SECONDS = 0.1  # at most ten envelopes a second
@@ -235,5 +236,5 @@ def _folded(text: str, key: str, **more: str) -> tuple[Message, str]:
     feed, events = StageFeed(), tuple[TraceEvent, ...](load_events(text))
     start = events[0]
     assert isinstance(start, RunStart)  # load_events begins with one or refuses
-    label = message(key, date=start.created[:10], machine=start.machine, **more)
+    label = message(key, date=start.created[:10], machine=told(start.machine, "machine."), **more)
     return label, _dump([item for event in events for item in feed.feed(event)])

@@ -28,10 +28,10 @@ In the browser (SCRIPTS in `assets/`, in that order, are plain scripts: definiti
 Items, told apart by "kind" (times in seconds on the lane's own clock, prefill excluded):
 
     progress  stage, message, done, total
-    start     created, target, device, dtype, quantisation, source, path, machine, prompt (cleaned
-              text), prompt_tokens (texts), num_prompt_tokens, prefill_seconds, sampling (message),
+    start     created, target, device, dtype, quantisation, source, path, machine (messages), prompt
+              (cleaned text), prompt_tokens (texts), num_prompt_tokens, prefill_seconds, sampling (message),
               seed, max_new_tokens
-    lane      lane, name, title (message), description, knobs (words), prefill (message), is_plain, is_lossy,
+    lane      lane, name, title, description, knobs, prefill (messages), is_plain, is_lossy,
               rule "greedy" | "rejection" | "coupled", has_heads, prefill_seconds
     round     lane, round (from 1), at [start, drafted, verified, end], outcome "plain" | "none" |
               "some" | "all", tree, draft, next, new, kept_rows, lost_rows, prefix, rows_written,
@@ -88,8 +88,9 @@ from specviz.views.lane_sums import LaneSums, time_item
 from specviz.views.numbers import short
 from specviz.views.round_picture import check_lengths, picture
 from specviz.views.summary import lane_end_message, own_prefill, round_message
+from specviz.views.told import knobs_message, told
 from specviz.views.tokens import glyphs, legible, legible_message
-from specviz.words import Message, message, recognised, table
+from specviz.words import Message, message, table
 
 Item: TypeAlias = dict[str, Any]
 SCRIPTS = (  # each needs those before it, and SpecVizWords
@@ -159,9 +160,9 @@ class StageFeed:
             "lane": start.lane,
             "name": legible(start.name),
             "title": _title(start),
-            "description": legible_message(recognised(start.description, "drafts.")),
+            "description": told(start.description, "drafts."),
             "prefill": own_prefill(start) or "",
-            "knobs": legible(", ".join(f"{k} {v}" for k, v in start.knobs.items())),
+            "knobs": knobs_message(start.knobs),
             "is_plain": lane.is_plain,
             "is_lossy": start.exactness == "lossy",
             "rule": rule,
@@ -230,9 +231,9 @@ def _start_item(start: RunStart) -> Item:
         "device": legible(target.device),
         "dtype": target.dtype,
         "quantisation": target.quantisation,
-        "source": legible(target.source),
-        "path": legible(target.path),
-        "machine": legible(start.machine),
+        "source": told(target.source, "source."),
+        "path": told(target.path, "path."),
+        "machine": told(start.machine, "machine."),
         "prompt": legible("".join(start.prompt_texts)),
         "prompt_tokens": [glyphs(text) for text in start.prompt_texts],
         "num_prompt_tokens": len(start.prompt_tokens),

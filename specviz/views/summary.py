@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from specviz import metrics
 from specviz.trace import LaneEnd, LaneStart, RoundTrace, RunStart, SessionEvent
 from specviz.views.agreement import Comparison, unpaired
-from specviz.views.tokens import legible, legible_message
-from specviz.words import Message, message, recognised, tell
+from specviz.views.tokens import legible
+from specviz.views.told import told
+from specviz.words import Message, message, tell
 
 PLAIN_DRAFTER = "autoregressive"
 
@@ -38,9 +39,7 @@ def round_sentence(round_: RoundTrace, *, is_plain: bool) -> str:
 
 
 def lane_end_message(end: LaneEnd) -> Message:
-    return message(
-        "lane_end." + end.reason, more=legible_message(recognised(end.message, "failure."))
-    )
+    return message("lane_end." + end.reason, more=told(end.message, "failure."))
 
 
 def lane_end_sentence(end: LaneEnd) -> str:

@@ -14,7 +14,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   document.body.classList.toggle("specviz-embed", isEmbedded);
 
   const stage = SpecVizStage.mount(element.querySelector(".specviz-stage"));
-  const runs = makeRuns(sessionStorage, 5);
+  const runs = makeRuns(keep("sessionStorage"), 5);
   let run = null; // the live run that is listened to; null when there is none
   let shown = null; // what the stage shows: { kind: "live" | "recorded" | "file", id, name, items }
   let pinned = null; // the run of this visit that lies beside it
@@ -24,23 +24,31 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   let madeFor = null; // the same for a link whose run has yet to be made
   let model = null; // how far the model is
 
+  const saver = makeSaver({ words, settings, server, stage, element,
+    shown: () => shown, say: (...more) => bar.say(...more) });
   const bar = makeBar(element.querySelector(".specviz-bar"), {
-    words, settings, open, reopen, importFile, copyLink, save, ghost,
-    hasPicture: () => Boolean(drawing()),
+    words, settings, open, reopen, importFile, copyLink, save: saver.save, ghost,
+    hasPicture: () => Boolean(saver.drawing()),
   });
-  const form = makeForm({ words, settings, onLanguage: chooseLanguage,
-    adopt: (recipe) => adopt({ recipe, language: words.language() }) });
+  const facts = makeFacts(element.querySelector(".specviz-facts"), { words });
+  const form = makeForm({ words, settings, onLanguage: chooseLanguage, adopt: follow });
+
+  // The controls show what a recipe asks for.
+  function follow(recipe) {
+    form.take(recipe);
+    adopt({ recipe, language: words.language() });
+  }
 
   // -- languages
 
   function firstLanguage() {
-    const asked = [query.get("lang"), localStorage.getItem("specviz.language"), navigator.language];
+    const asked = [query.get("lang"), keep("localStorage").getItem("specviz.language"), navigator.language];
     const short = asked.map((one) => String(one || "").slice(0, 2));
     return short.find((one) => words.languages().includes(one)) || "en";
   }
 
   function chooseLanguage(language) {
-    localStorage.setItem("specviz.language", language);
+    keep("localStorage").setItem("specviz.language", language);
     words.choose(language);
     document.documentElement.lang = language;
     if (settings.hasForm) adopt({ language });
@@ -84,6 +92,15 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     stage.interrupted(message);
   }
 
+  // Gradio says that a run failed, but not which: if it was another, this one is heard of again.
+  function doubt() {
+    if (run === null) return;
+    const hasBegun = Boolean(runs.find(run)?.texts.length);
+    clearTimeout(silence);
+    silence = setTimeout(() => giveUp(hasBegun ? ["page.broken", {}] : ["page.refused", {}]),
+      settings.doubtSeconds * 1000);
+  }
+
   function lose() {
     giveUp(["page.lost", { seconds: settings.silenceSeconds }]);
   }
@@ -98,6 +115,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     if (envelope.items.some((item) => item.kind === "start"))
       show({ kind: "live", id: run, items: [] });
     if (shown && shown.id === run) shown.items.push(...envelope.items);
+    if (envelope.items.some((item) => item.kind === "lane")) facts.paint(shown);
     stage.receive(text);
     if (!envelope.last) return;
     listenTo(null);
@@ -109,7 +127,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   function show(what) {
     shown = what;
     const { kind, id, name } = what;
-    sessionStorage.setItem("specviz.shown", JSON.stringify({ kind, id, name }));
+    keep("sessionStorage").setItem("specviz.shown", JSON.stringify({ kind, id, name }));
     pinned = null;
     stage.ghost?.(null);
     paintBar();
@@ -229,7 +247,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     wanted = null; // its place is one in a run that is still to be made
     const reason = await server.why_not(link.recipe);
     if (reason) return bar.say(["page.link_refused", { reason }], true);
-    adopt({ recipe: link.recipe, language: words.language() });
+    follow(link.recipe);
     madeFor = link.place;
     bar.say(["page.link_opened", {}]);
     document.body.classList.add("specviz-invites");
@@ -242,58 +260,20 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     if (!entry || entry.type !== "reload") return false;
     let before = null;
     try {
-      before = JSON.parse(sessionStorage.getItem("specviz.shown"));
+      before = JSON.parse(keep("sessionStorage").getItem("specviz.shown"));
     } catch {
       return false;
     }
     if (!before || before.kind !== "live" || !reopen(before.id)) return false;
-    if (settings.hasForm)
-      adopt({ recipe: runs.find(before.id).recipe, language: words.language() });
+    if (settings.hasForm) follow(runs.find(before.id).recipe);
     return true;
-  }
-
-  // -- files
-
-  function drawing() {
-    return stage.picture?.() || element.querySelector(".specviz-stage svg [data-row]")?.closest("svg");
-  }
-
-  async function save(form) {
-    const base = "specviz-" + (shown?.name || "run").replace(/[^\w-]+/g, "_").slice(0, 60);
-    if (!shown) return undefined;
-    if (form === "trace") return saveTrace(base);
-    if (form === "csv") return saveFile(base + ".csv", roundsAsCsv(shown.items), "text/csv");
-    if (form === "html") {
-      const envelope = { v: 1, run: "file", seq: 0, source: "recorded", last: true,
-        label: ["page.replayed", { date: startOf(shown).created.slice(0, 10) }], items: shown.items };
-      const page = replayPage({ code: settings.stageCode, style: settings.stageStyle, envelope,
-        language: words.language(), title: "SpecViz: " + startOf(shown).prompt.slice(0, 60) });
-      return saveFile(base + ".html", page, "text/html");
-    }
-    const picture = drawing();
-    if (!picture) return bar.say(["page.no_picture", {}], true);
-    const alone = stage.picture ? picture : standaloneSvg(picture);
-    if (form === "svg") return saveFile(base + ".svg", svgText(alone), "image/svg+xml");
-    return saveFile(base + ".png", await svgAsPng(alone), "image/png");
-  }
-
-  function startOf(what) {
-    return what.items.find((item) => item.kind === "start");
-  }
-
-  async function saveTrace(base) {
-    if (shown.kind === "file") return bar.say(["page.trace_is_yours", {}], true);
-    const wish = shown.kind === "recorded" ? { name: shown.name } : { run: shown.id };
-    const answer = JSON.parse((await server.load_trace(wish)) || "null");
-    if (!answer) return bar.say(["page.server_gone", {}], true);
-    if (answer.refusal) return bar.say(answer.refusal, true);
-    return saveFile(base + ".jsonl", answer.text, "application/jsonl");
   }
 
   // -- the bar above the stage
 
   function paintBar() {
     const hasGhost = Boolean(stage.ghost);
+    facts.paint(shown);
     bar.paint({ isBusy: run !== null, shown, runs: runs.list(), hasGhost, pinned });
   }
 
@@ -321,13 +301,13 @@ function startPage({ element, props, server, watch, adopt }, settings) {
       holdStop();
       stage.pending(["page.sending", {}]);
       paintBar();
-      return [...values.slice(0, -1), run];
+      return [...form.withOwnLanes(values.slice(0, -1)), run];
     },
     submit() {
       if (run === null) document.querySelector("#specviz-run").click();
     },
     stop: () => giveUp(["page.stopped", {}]),
-    refused: () => giveUp(["page.refused", {}]),
+    refused: doubt,
     chosen: form.chosen,
   };
 

@@ -89,11 +89,7 @@ function makeBar(root, { words, settings, open, reopen, importFile, copyLink, sa
       for (const button of list.children)
         if (button.dataset.form.endsWith("g")) button.disabled = !hasPicture();
     });
-    files.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape") return;
-      files.open = false;
-      files.firstChild.focus();
-    });
+    closeOnEscape(files);
     files.append(list);
     const bring = makeButton("specviz-tool", word("page.open_file"), () => file.click());
     bring.disabled = last.isBusy;
@@ -108,7 +104,7 @@ function makeBar(root, { words, settings, open, reopen, importFile, copyLink, sa
     readiness.style.setProperty("--share", total > 0 ? Math.min(1, done / total) : 0);
     const size = total > 0 && state === "loading"
       ? word("page.size", { done: (done / 1e6).toFixed(0), total: (total / 1e6).toFixed(0) }) : "";
-    readiness.textContent = sentence + size;
+    readiness.textContent = sentence + size + (state === "loading" ? " " + word("page.model_then") : "");
   }
 
   root.replaceChildren(recorded, mine, readiness, tools, box, note, file);

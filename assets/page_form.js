@@ -23,9 +23,22 @@ function whenThere(selector, use) {
   else setTimeout(() => whenThere(selector, use), 50);
 }
 
+// A menu made of a fold: Escape, or a click elsewhere, closes it.
+function closeOnEscape(menu) {
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    menu.open = false;
+    menu.firstChild.focus();
+  });
+  menu.addEventListener("focusout", (event) => {
+    if (event.relatedTarget && !menu.contains(event.relatedTarget)) menu.open = false;
+  });
+}
+
 function makeForm({ words, settings, adopt, onLanguage }) {
   const { word } = words;
   const state = { target: "", lanes: [], why: "" };
+  const extra = makeLanes({ words, settings, onChange: () => whenThere(".specviz-notes", paintNotes) });
 
   function promptBox() {
     return document.querySelector("#specviz-prompt textarea");
@@ -93,8 +106,12 @@ function makeForm({ words, settings, adopt, onLanguage }) {
   function notes() {
     const found = [];
     const { target, lanes } = state;
+    const own = extra.list();
+    const drafters = [...lanes, ...own.map((lane) => lane.drafter)];
+    const tuned = settings.ownBackbones.filter((name) => drafters.includes(name));
     if (!lanes.includes("autoregressive")) found.push(["no-plain", word("page.no_plain_lane")]);
-    if (lanes.length > settings.maxLanes)
+    for (const name of tuned) found.push(["tuned", word("page.own_baseline", { name: drafterTitle(name) })]);
+    if (drafters.length + tuned.length > settings.maxLanes)
       found.push(["too-many", word("page.too_many_lanes", { n: settings.maxLanes })]);
     const untrained = untrainedFor(target);
     if (untrained.length) {
@@ -124,7 +141,7 @@ function makeForm({ words, settings, adopt, onLanguage }) {
     greyLanes();
   }
 
-  // Gradio cannot switch off one box of a group; it may draw the group anew at any time.
+  // Gradio cannot switch off one box of a group, and may draw the group or a box anew at any time.
   function greyLanes() {
     const untrained = untrainedFor(state.target);
     const names = Object.keys(settings.drafters);
@@ -141,6 +158,7 @@ function makeForm({ words, settings, adopt, onLanguage }) {
 
   function chosen(target, lanes) {
     Object.assign(state, { target, lanes });
+    extra.aim(target);
     whenThere(".specviz-notes", paintNotes);
   }
 
@@ -151,6 +169,7 @@ function makeForm({ words, settings, adopt, onLanguage }) {
     const recipe = { knobs: {} };
     settings.names.forEach((name, i) => {
       const value = values[i];
+      if (name === "own_lanes") return;
       if (Array.isArray(name)) {
         const [drafter, knob] = name;
         const isAsked = values[settings.names.indexOf("lanes")].includes(drafter);
@@ -162,6 +181,7 @@ function makeForm({ words, settings, adopt, onLanguage }) {
       } else if (["prompt", "lanes", "target", "is_chat"].includes(name)
         || value !== settings.defaults[i]) recipe[name] = value;
     });
+    recipe.lanes = [...recipe.lanes, ...extra.list()];
     if (!Object.keys(recipe.knobs).length) delete recipe.knobs;
     return recipe;
   }
@@ -171,15 +191,23 @@ function makeForm({ words, settings, adopt, onLanguage }) {
     if (!settings.hasForm) return;
     whenThere(".specviz-offers", paintOffers);
     whenThere(".specviz-notes", paintNotes);
+    whenThere(".specviz-lanes", extra.paint);
   }
 
   if (settings.hasForm) {
     const at = (name) => settings.defaults[settings.names.indexOf(name)];
     Object.assign(state, { target: at("target"), lanes: at("lanes") });
+    extra.aim(state.target);
     whenThere("#specviz-lanes", (group) =>
-      new MutationObserver(greyLanes).observe(group, { childList: true, subtree: true }));
+      new MutationObserver(greyLanes).observe(group,
+        { childList: true, subtree: true, attributes: true, attributeFilter: ["class", "disabled"] }));
   }
   paint();
   words.listen(paint);
-  return { chosen, recipeOf };
+  // What Gradio sends of the lanes kept here: in the place that waits for it.
+  function withOwnLanes(values) {
+    return values.map((value, i) => (settings.names[i] === "own_lanes" ? extra.list() : value));
+  }
+
+  return { chosen, recipeOf, withOwnLanes, take: extra.take };
 }

@@ -2,6 +2,27 @@
 // loses nothing. Envelopes in, envelopes out; it paints nothing. Where it keeps them is given
 // (sessionStorage: it ends with the tab, so no prompt stays behind).
 
+// The browser's storage of that name; what forbids it, a frame of a strange site for one, gets a
+// storage that lasts as long as the page.
+const keep = (function () {
+  const made = {};
+  const inMemory = () => {
+    const held = new Map();
+    return { getItem: (key) => held.get(key) ?? null, setItem: (key, text) => held.set(key, text),
+      removeItem: (key) => held.delete(key) };
+  };
+  return (name) => {
+    if (made[name]) return made[name];
+    try {
+      made[name] = globalThis[name];
+      made[name].getItem("specviz");
+    } catch {
+      made[name] = inMemory();
+    }
+    return made[name];
+  };
+})();
+
 function makeRuns(storage, most) {
   const LIST = "specviz.runs";
   const runs = []; // oldest first: { id, recipe, begun, isEnded, texts }

@@ -16,6 +16,7 @@ from specviz.config import Catalog
 from specviz.session import Session
 from specviz.ui import api, controls
 from specviz.ui.kept import KeptTraces
+from specviz.ui.lanes import with_baselines
 from specviz.ui.open_runs import OpenRuns
 from specviz.ui.page import page_settings, stage_html
 from specviz.ui.playback import Recordings
@@ -112,6 +113,7 @@ def _run_controls(catalog: Catalog, speaker: Speaker) -> tuple[controls.Controls
         )
     _painted("offers")
     model = controls.model_controls(catalog, speaker)
+    _painted("lanes", elem_id="specviz-lanes-more")
     _painted("notes")
     with make(gr.Accordion, _label("page.settings"), open=False, elem_id="specviz-settings"):
         is_chat = catalog.targets[0].has_chat_template
@@ -125,12 +127,12 @@ def _run_controls(catalog: Catalog, speaker: Speaker) -> tuple[controls.Controls
     return controls.Controls({"prompt": prompt, **model, **fields}, knobs), (run, stop)
 
 
-def _painted(part: str) -> Any:
+def _painted(part: str, elem_id: str = "") -> Any:
     """A constant element that `assets/page_form.js` fills."""
     return gr.HTML(
         html_template=f"<div class='specviz-{part}'></div>",
         apply_default_css=False,
-        elem_id=f"specviz-{part}",
+        elem_id=elem_id or f"specviz-{part}",
     )
 
 
@@ -154,7 +156,8 @@ def _connect(
 
     async def on_run(*values: object) -> AsyncGenerator[str, None]:
         *chosen, run = values
-        made = api.envelopes(session, form.read(tuple(chosen)), str(run)[:64], kept, open_runs)
+        fields = with_baselines(form.read(tuple(chosen)), session.catalog())
+        made = api.envelopes(session, fields, str(run)[:64], kept, open_runs)
         async with aclosing(made) as envelopes:
             async for envelope in envelopes:
                 yield envelope

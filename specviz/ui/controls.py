@@ -20,6 +20,7 @@ from specviz.config import (
     LaneSpec,
     Request,
 )
+from specviz.ui.lanes import all_lanes
 from specviz.ui.offers import DEFAULT_PROMPT, first_lanes
 from specviz.ui.speaker import Speaker, Spoken, labelled, or_else
 from specviz.views.summary import PLAIN_DRAFTER
@@ -50,6 +51,7 @@ class Controls:
             knobs.setdefault(drafter, {})[knob] = value
         stops = named.pop("stop_strings")
         lines = [s for s in stops.split("\n") if s] if isinstance(stops, str) else stops
+        named["lanes"] = all_lanes(named.get("lanes"), named.pop("own_lanes", None))
         return {**named, "knobs": knobs, "stop_strings": lines}
 
     def values_of(self, request: Request) -> dict[Any, object]:
@@ -57,7 +59,7 @@ class Controls:
         values: dict[str, object] = {
             "prompt": request.prompt,
             "target": request.target,
-            "lanes": [lane.drafter for lane in request.lanes],
+            "lanes": list(dict.fromkeys(lane.drafter for lane in request.lanes)),
             "is_chat": request.is_chat,
             "precision": request.precision,
             "verification": request.verification,
@@ -72,10 +74,17 @@ class Controls:
         }
         shown = {knob: knob.value for knob in self.knobs.values()}  # a component keeps its first
         shown |= {self.fields[name]: value for name, value in values.items() if name in self.fields}
-        for lane in request.lanes:
+        firsts = {lane.drafter: lane for lane in reversed(request.lanes)}
+        for lane in firsts.values():
             for name, value in lane.knobs:
                 shown[self.knobs[lane.drafter, name]] = value
-        return shown
+        own = [self._own_lane(lane) for lane in request.lanes if lane is not firsts[lane.drafter]]
+        return shown | ({self.fields["own_lanes"]: own} if "own_lanes" in self.fields else {})
+
+    def _own_lane(self, lane: LaneSpec) -> dict[str, object]:
+        """A drafter's further lane, with every knob: it takes none from the first one's controls."""
+        of_lane = {k: c.value for (drafter, k), c in self.knobs.items() if drafter == lane.drafter}
+        return {"drafter": lane.drafter, "knobs": {**of_lane, **dict(lane.knobs)}}
 
 
 def prompt_box(speaker: Speaker) -> Any:
@@ -120,7 +129,8 @@ def model_controls(catalog: Catalog, speaker: Speaker) -> dict[str, Any]:
             scale=3,
             min_width=320,
         )
-    return {"target": target, "lanes": lanes}
+    own = gr.JSON(visible=False, label="own lanes")  # the page's script keeps them and fills it in
+    return {"target": target, "lanes": lanes, "own_lanes": own}
 
 
 def drafter_title(info: DrafterInfo) -> Callable[[Language], str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.config import MAX_LANES, Catalog
+from specviz.config import Catalog
 from specviz.views.summary import PLAIN_DRAFTER
 
 EXAMPLES = {  # chosen to differ in how well they can be guessed
@@ -20,6 +20,7 @@ EXAMPLES = {  # chosen to differ in how well they can be guessed
     "language": "Écris une courte lettre à un ami pour l'inviter à la mer cet été.",
 }
 DEFAULT_PROMPT = EXAMPLES["chat"]
+MAX_FIRST = 6  # more lanes than this are a race to ask for, not one to begin with
 PREFERRED = (PLAIN_DRAFTER, "eagle3", "draft_model", "prompt_lookup", "lookahead", "medusa")
 
 
@@ -51,8 +52,8 @@ def runnable(catalog: Catalog, target: str) -> list[str]:
 
 
 def first_lanes(catalog: Catalog) -> list[str]:
-    """The lanes a new visitor gets: at most as many as one run takes, plain decoding first."""
+    """The lanes a new visitor gets: a few that differ, plain decoding first."""
     able = runnable(catalog, catalog.targets[0].name)
     ranked = sorted(able, key=lambda n: PREFERRED.index(n) if n in PREFERRED else len(PREFERRED))
-    chosen = set(ranked[:MAX_LANES])
+    chosen = set(ranked[:MAX_FIRST])
     return [name for name in able if name in chosen]

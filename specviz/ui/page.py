@@ -7,14 +7,16 @@ page as JSON and becomes text there.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import gradio as gr
 
-from specviz.config import MAX_LANES, Catalog
+from specviz.config import MAX_LANES, Catalog, Knob
 from specviz.ui import offers, playback
 from specviz.ui.controls import Controls
 from specviz.ui.kept import KeptTraces
+from specviz.ui.lanes import own_backbones
 from specviz.ui.open_runs import OpenRuns
 from specviz.ui.playback import Recordings
 from specviz.ui.reading import has_chat_template, read_request
@@ -27,8 +29,11 @@ PAGE_SCRIPTS = (
     "page_runs.js",
     "page_offline.js",
     "page_share.js",
+    "page_lanes.js",
     "page_form.js",
     "page_bar.js",
+    "page_save.js",
+    "page_facts.js",
     "page.js",
 )
 Settings = dict[str, Any]
@@ -40,6 +45,7 @@ def page_settings(
     """What `startPage` is told. `form` is None for a page that only plays."""
     settings: Settings = {
         "silenceSeconds": playback.SILENCE_SECONDS,
+        "doubtSeconds": 3 * playback.BEAT_SECONDS,
         "maxImport": playback.MAX_IMPORT_CHARACTERS,
         "recorded": list(recorded.files),
         "hasModel": warm_up is not None,
@@ -53,11 +59,17 @@ def page_settings(
         "defaults": [component.value for component in form.components()],
         "examples": offers.EXAMPLES,
         "presets": offers.presets(catalog),
+        "knobs": {d.name: [_knob(knob) for knob in d.knobs] for d in catalog.drafters},
+        "ownBackbones": own_backbones(catalog),
         "drafters": {d.name: d.title for d in catalog.drafters},
         "untrained": sorted(catalog.untrained),
         "targets": {t.name: t.title for t in catalog.targets},
         "baseTargets": [t.name for t in catalog.targets if not has_chat_template(catalog, t.name)],
     }
+
+
+def _knob(knob: Knob) -> dict[str, Any]:
+    return {**asdict(knob), "isWhole": isinstance(knob.default, int)}
 
 
 def stage_html(
@@ -101,7 +113,10 @@ def stage_html(
 
     css = (ASSETS / "stage.css").read_text("utf-8")
     return gr.HTML(
-        html_template=("<div class='specviz-bar'></div><div class='specviz-stage'></div>"),
+        html_template=(
+            "<div class='specviz-bar'></div><div class='specviz-stage'></div>"
+            "<div class='specviz-facts'></div>"
+        ),
         css_template=_as_template(css),
         js_on_load=_script(settings, css),
         server_functions=[

@@ -9,6 +9,7 @@ with --live the default model itself. It asserts nothing: looking is left to who
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -167,7 +168,7 @@ def main() -> None:
             files = take(options.folder, session, wanted, warm=True)
         finally:
             session.close()
-    print("\n".join(map(str, files)))
+    sys.stdout.write("".join(f"{file}\n" for file in files))
 
 
 if __name__ == "__main__":

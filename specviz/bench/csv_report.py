@@ -1,6 +1,7 @@
 """What `bench run` writes with --csv: one line per prompt and lane, for spreadsheets and scripts.
 
-Seconds are seconds; a cell that nothing was measured for is empty. No number is worked out here.
+Seconds are seconds; a cell that nothing was measured for is empty. A peer has the seconds of its
+whole call and none of the parts. No number is worked out here.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ COLUMNS = (
     "verify_seconds",
     "host_seconds",
     "prefill_seconds",
+    "whole_seconds",
     "draft_steps",
     "identical",
     "differs_at_token",
@@ -49,7 +51,7 @@ def report_csv(results: Results) -> str:
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     for record in results.records:
-        baseline = baselines[record.lane]
+        baseline = baselines.get(record.lane, "")
         writer.writerow(_row(record, baseline, plain.get((record.prompt, baseline))))
     return stream.getvalue()
 
@@ -65,7 +67,20 @@ def _row(record: Record, baseline: str, plain: Record | None) -> dict[str, Cell]
     }
     if record.failure:
         return row
+    if record.whole_seconds is not None:
+        return row | _of_peer(record) | _agreement(record)
     return row | _measured(record) | ({} if plain is None else _compared(record, plain))
+
+
+def _of_peer(record: Record) -> dict[str, Cell]:
+    """Its rounds are the target's passes."""
+    tally = record.tally
+    return {
+        "tokens": tally.num_tokens,
+        "rounds": tally.num_rounds,
+        "tau": tally.tau,
+        "whole_seconds": record.whole_seconds,
+    }
 
 
 def _measured(record: Record) -> dict[str, Cell]:
@@ -87,13 +102,20 @@ def _measured(record: Record) -> dict[str, Cell]:
 
 
 def _compared(record: Record, plain: Record) -> dict[str, Cell]:
-    row: dict[str, Cell] = {
+    speeds: dict[str, Cell] = {
         "speedup": record.tally.speedup(plain.tally),
         "rho": record.tally.rho(plain.tally),
-        "identical": "yes" if record.parting is None else "no",
     }
-    if record.parting is not None:
-        row["differs_at_token"] = record.parting.position + 1
-        row["top_two_gap"] = record.parting.top_two_gap
-        row["near_tie"] = "yes" if record.parting.is_near_tie else "no"
-    return row
+    return speeds | _agreement(record)
+
+
+def _agreement(record: Record) -> dict[str, Cell]:
+    parting = record.parting
+    if parting is None:
+        return {"identical": "yes"}
+    return {
+        "identical": "no",
+        "differs_at_token": parting.position + 1,
+        "top_two_gap": parting.top_two_gap,
+        "near_tie": "yes" if parting.is_near_tie else "no",
+    }

@@ -29,8 +29,13 @@ class Generate:
         # No end token: both sides are to write the same number of tokens.
         self.model.generation_config = GenerationConfig(do_sample=False, pad_token_id=0)
 
-    def answer(self, prompt: Sequence[int], num_tokens: int) -> tuple[tuple[int, ...], float]:
-        """Exactly `num_tokens` new tokens, and the seconds they took, prefill included."""
+    def answer(
+        self, prompt: Sequence[int], num_tokens: int, **options: Any
+    ) -> tuple[tuple[int, ...], float]:
+        """Exactly `num_tokens` new tokens, and the seconds they took, prefill included.
+
+        `options` are more of `generate`'s own.
+        """
         import torch
 
         from specviz.lm.device import Stopwatch
@@ -38,7 +43,7 @@ class Generate:
         tokens = torch.tensor([list(prompt)], device=self.device)
         watch = Stopwatch(self.device)
         output = self.model.generate(
-            tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=num_tokens
+            tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=num_tokens, **options
         )
         seconds = watch.lap()
         answer = tuple(output[0, len(prompt) :].tolist())

@@ -39,6 +39,7 @@ class Record:
     num_draft_steps: int = 0  # forward passes of the drafter, where it makes any
     draft_step_seconds: float = 0.0  # of all of them
     parting: Parting | None = None  # None: identical as far as both answers go
+    whole_seconds: float | None = None  # of a peer: its whole call; its tally has no other seconds
 
 
 class PartialFile:
@@ -94,7 +95,12 @@ def record_from(raw: Mapping[str, Any]) -> Record:
 
 def _listed(names: Sequence[str]) -> str:
     """The settings by name, as people say them."""
-    words = {"prompts": "set of prompts", "lanes": "choice of lanes", "is_chat": "--raw"}
+    words = {
+        "prompts": "set of prompts",
+        "lanes": "choice of lanes",
+        "is_chat": "--raw",
+        "peers": "--peers",
+    }
     return " and another ".join(words.get(name, name) for name in names)
 
 

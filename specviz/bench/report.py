@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+from specviz.bench.peer_report import peer_facts, peer_parts
 from specviz.bench.prompts import BenchPrompt, fingerprint
 from specviz.bench.records import Record
 from specviz.bench.results import LaneResult, Results
@@ -49,6 +50,8 @@ def report_text(results: Results, *, is_markdown: bool) -> str:
         heading = "By category: tau, median speed-up, speed-up of totals."
         parts.append(f"{heading}\n\n{_by_category(results, lines)}")
         parts.append(f"Sums over all prompts:\n\n{_seconds_table(results, lines)}")
+    bullet, gap = ("- ", "\n\n") if is_markdown else ("  ", "\n")
+    parts += peer_parts(results, lines, bullet, gap)
     for heading, found in (
         ("Accepted by depth, if reached:", _depth_lines(results)),
         ("Where answers differ from the baseline's:", _parting_lines(results)),
@@ -56,8 +59,6 @@ def report_text(results: Results, *, is_markdown: bool) -> str:
         ("Skipped:", _skipped_lines(results)),
     ):
         if found:
-            bullet = "- " if is_markdown else "  "
-            gap = "\n\n" if is_markdown else "\n"
             parts.append(heading + gap + "\n".join(bullet + line for line in found))
     return "\n\n".join(parts) + "\n"
 
@@ -85,6 +86,7 @@ def report_json(results: Results) -> str:
         "lanes": {
             name: _lane_facts(lane, results.categories) for name, lane in results.lanes.items()
         },
+        **peer_facts(results),
     }
     return json.dumps(facts, allow_nan=False)
 
@@ -229,7 +231,7 @@ def _parting_lines(results: Results) -> list[str]:
 
 
 def _skipped_lines(results: Results) -> list[str]:
-    num_lanes = len(results.setup.lanes)
+    num_lanes = len(results.setup.names)
     found = []
     for prompt, reason, lanes in results.skipped:
         who = "" if len(lanes) == num_lanes else f" by {', '.join(lanes)}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from specviz.bench.peer_results import PeerResult
 from specviz.bench.records import Parting, Record
 from specviz.bench.run import BenchLane, Plan, Setup
 from specviz.metrics import Spread, Tally, spread
@@ -96,11 +97,28 @@ class Results:
     def lanes(self) -> dict[str, LaneResult]:
         by_lane: dict[str, dict[str, Record]] = {lane.name: {} for lane in self.setup.lanes}
         for record in self.records:
-            if not record.failure:
+            if not record.failure and record.lane in by_lane:
                 by_lane[record.lane][record.prompt] = record
         return {
             lane.name: LaneResult(lane, tuple(by_lane[lane.name].values()), by_lane[lane.baseline])
             for lane in self.setup.lanes
+        }
+
+    @property
+    def peers(self) -> dict[str, PeerResult]:
+        peers = () if self.setup.peers is None else self.setup.peers.peers
+        by_name: dict[str, dict[str, Record]] = {name: {} for name in self.setup.names}
+        for record in self.records:
+            if not record.failure:
+                by_name[record.lane][record.prompt] = record
+        return {
+            peer.name: PeerResult(
+                peer=peer,
+                records=tuple(by_name[peer.name].values()),
+                ours=by_name[peer.lane],
+                generate=by_name[peers[0].name],
+            )
+            for peer in peers
         }
 
     @property

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from specviz.bench import CannotMeasureError
 from specviz.bench.lane_run import LaneFailedError, LaneRun, StoppedError, run_lane
+from specviz.bench.peers import Peers, peer_record
 from specviz.bench.prompts import BenchPrompt, fingerprint
 from specviz.bench.records import PartialFile, Parting, Record
 from specviz.config import Catalog, LaneSpec, Request, checked, lane_names
@@ -42,6 +43,7 @@ class Plan:
     lanes: tuple[LaneSpec, ...]  # plain decoding among them
     is_every_drafter: bool  # then those that cannot run here are left out
     prompts: tuple[BenchPrompt, ...]  # in the order they are measured
+    is_with_peers: bool = False
 
     def settings(self) -> dict[str, object]:
         """Two plans with the same settings measure the same."""
@@ -54,6 +56,7 @@ class Plan:
             "precision": request.precision,
             "seed": request.seed,
             "is_chat": request.is_chat,
+            **({"peers": True} if self.is_with_peers else {}),
         }
 
 
@@ -72,6 +75,13 @@ class Setup:
     start: RunStart  # machine, versions, target: as any trace names them
     lanes: tuple[BenchLane, ...]
     left_out: dict[str, str]  # lane -> why it cannot run
+    peers: Peers | None = None  # loaded and warm, where they were asked for
+
+    @property
+    def names(self) -> list[str]:
+        """Of everything that is measured on each prompt."""
+        peers = () if self.peers is None else self.peers.peers
+        return [lane.name for lane in self.lanes] + [peer.name for peer in peers]
 
     def place(self) -> dict[str, object]:
         """Where it is measured, and with what: measurements of two places do not mix."""
@@ -119,7 +129,7 @@ class Benchmark:
     def measure(self, setup: Setup, kept: PartialFile | None) -> tuple[list[Record], bool]:
         """Records in order of measurement, and whether they are all that the plan asks for."""
         records = self._resumed(setup, kept)
-        num_runs = len(self.plan.prompts) * len(setup.lanes)
+        num_runs = len(self.plan.prompts) * len(setup.names)
         done = {record.prompt for record in records}
         self.watcher.advance(len(records), num_runs)
         for index, prompt in enumerate(self.plan.prompts):
@@ -144,7 +154,7 @@ class Benchmark:
             return []
         settings = {**self.plan.settings(), **setup.place()}
         earlier = kept.load(settings)
-        wanted = {lane.name for lane in setup.lanes}
+        wanted = set(setup.names)
         lanes: dict[str, set[str]] = {}
         for record in earlier:
             if not record.failure:
@@ -161,6 +171,7 @@ class Benchmark:
 
     def _measure_prompt(self, setup: Setup, index: int, num_done: int) -> list[Record]:
         prompt, count = self.plan.prompts[index], len(setup.lanes)
+        num_runs = len(self.plan.prompts) * len(setup.names)
         found: dict[str, LaneRun | str] = {}
         for turn in range(count):
             lane = setup.lanes[(index + turn) % count]
@@ -168,8 +179,19 @@ class Benchmark:
                 found[lane.name] = self._run(prompt, lane)
             except (LaneFailedError, ValueError) as error:
                 found[lane.name] = str(error)
-            self.watcher.advance(num_done + turn + 1, len(self.plan.prompts) * count)
-        return [_record(prompt, lane, found) for lane in setup.lanes]
+            self.watcher.advance(num_done + turn + 1, num_runs)
+        records = [_record(prompt, lane, found) for lane in setup.lanes]
+        if setup.peers is None:
+            return records
+        # After our lanes, as they write as many tokens as the plain one did.
+        peers, plain = setup.peers.peers, found[setup.lanes[0].name]
+        for turn in range(len(peers)):
+            if self.is_stopped():
+                raise StoppedError
+            peer = peers[(index + turn) % len(peers)]
+            records.append(peer_record(setup.peers, peer, prompt, plain))
+            self.watcher.advance(num_done + count + turn + 1, num_runs)
+        return records
 
     def _run(self, prompt: BenchPrompt, lane: BenchLane) -> LaneRun:
         """LaneFailedError. ValueError: the prompt is longer than any that is read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -19,12 +20,21 @@ from specviz.bench.prompts import balanced, read_prompts
 from specviz.bench.records import PartialFile
 from specviz.bench.report import report_json, report_text
 from specviz.bench.results import Results
-from specviz.bench.run import PLAIN, WARM_UP_PROMPT, Benchmark, Plan, planned_lanes
+from specviz.bench.run import (
+    PLAIN,
+    WARM_UP_PROMPT,
+    WARM_UP_TOKENS,
+    Benchmark,
+    Plan,
+    Setup,
+    planned_lanes,
+)
+from specviz.bench.stock_peers import DraftSource, StockPeers, stock_peers
 from specviz.cli import DONE, FAILED, INTERRUPTED
 from specviz.cli.bench_progress import BenchProgress
 from specviz.cli.lanes import parse_lanes
 from specviz.cli.run import check_out, find_target, interrupts, open_session
-from specviz.config import Request
+from specviz.config import Request, TargetSpec
 from specviz.session import LiveSession
 
 EVERY_DRAFTER = "all"
@@ -64,6 +74,8 @@ def _bench_run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
     try:
         with interrupts(stop.set, err):
             setup = benchmark.warm_up()
+            if options.peers:
+                setup = replace(setup, peers=_peers(options, target, setup, progress))
             records, is_complete = benchmark.measure(setup, kept)
     except StoppedError:
         err.write("Nothing was measured.\n")
@@ -77,6 +89,14 @@ def _bench_run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
             return INTERRUPTED
         raise CannotMeasureError(f"No prompt could be measured: {results.skipped[0][1]}")
     return _report(results, options, kept, out, err)
+
+
+def _peers(
+    options: argparse.Namespace, target: TargetSpec, setup: Setup, progress: BenchProgress
+) -> StockPeers:
+    drafts = DraftSource(options.draft, options.drafters, target.name)
+    num_tokens = min(WARM_UP_TOKENS, options.budget)
+    return stock_peers(target, setup, drafts, num_tokens, progress.tell)
 
 
 def _bench_compare(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
@@ -105,6 +125,7 @@ def plan_of(options: argparse.Namespace, target: str, session: LiveSession) -> P
         lanes=planned_lanes(asked, request, session.catalog()),
         is_every_drafter=is_every_drafter,
         prompts=balanced(read_prompts(options.prompts), options.limit),
+        is_with_peers=options.peers,
     )
 
 

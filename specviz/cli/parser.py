@@ -200,6 +200,12 @@ def _add_bench_run(words: argparse.ArgumentParser) -> None:
         help="write the document here; until it is whole, what was measured is kept beside it",
     )
     words.add_argument(
+        "--peers",
+        action="store_true",
+        help="also measure transformers in this process on the same weights: generate, its assisted "
+        "generation and its prompt lookup, with as many drafts as the lanes have",
+    )
+    words.add_argument(
         "--csv", type=Path, metavar="FILE", help="write a line for each prompt and lane here"
     )
     words.add_argument(

@@ -1,0 +1,275 @@
+"""What a recorded lane would have given with other settings: estimates, each with what it assumes.
+
+Two ways to replay a recording, chosen by what the trace truly holds.
+
+*Set anew.* Some drafters look at the text alone (`TEXT_ALONE`): what they guess at a place depends
+on the tokens before it, not on where the round began. For them the trace tells of each token of
+the answer whether the guess at it was kept (1), refused (0), or never made (unknown: the target's
+own token after a path that survived). Any draft length can be walked over these marks; rounds then
+begin where that length makes them begin. Unknown marks count as kept at the rate of those next
+behind them, and counting all as refused or all as kept gives bounds, since a kept mark never makes
+a round end earlier. Under sampling this is right in distribution: whether a guess is kept depends on
+the text before it, and a bonus token is drawn from the same p as any other.
+
+*By position.* All other drafters guess by depth: heads, features of their own, matches found at
+the root. Their recorded rounds are taken as they stand, each less the rows that the setting drops:
+what was accepted of the kept rows, and one token of the target's own. A shorter draft would begin
+its rounds elsewhere: it would cut an easy stretch into more rounds, each of them good. So this
+estimate is unbiased if acceptance does not depend on the place, and else somewhat too low for
+shorter drafts.
+
+Costs come from the account's medians, scaled so that the setting that was recorded gets the rho
+that was measured. Nothing is drawn here, and nothing can be estimated that the trace does not hold:
+a longer draft by position, or another temperature, has to be measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from specviz.config import KnobValue
+from specviz.cost import Account
+from specviz.metrics import tally
+from specviz.replays import (
+    Mark,
+    Replayed,
+    Shape,
+    draft_depths,
+    filled,
+    kept_in_budget,
+    kept_of_chain,
+    kept_to_depth,
+    marks_of,
+    replayed,
+    walk,
+)
+from specviz.theory import Costs
+from specviz.trace import LaneStart, RoundTrace
+from specviz.words import Message, message
+
+TEXT_ALONE = {"draft_model"}  # registry names; see above
+LONGEST = 16  # drafts beyond this are not estimated
+DEPTH_KNOBS = ("num_draft_tokens", "depth", "num_heads")  # a lane has one of these, or none
+BUDGET_KNOB = "budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Never measured. `assumes` is part of the number: show it with it."""
+
+    tau: float
+    rho: float
+    assumes: tuple[Message, ...]
+    bounds: tuple[float, float] | None = None  # of tau: whatever the unknown tokens would have done
+    measure: tuple[tuple[str, KnobValue], ...] = ()  # knobs that would measure it; (): none does
+
+    @property
+    def speedup(self) -> float:
+        return self.tau / self.rho
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One lane of a finished trace, with its account."""
+
+    start: LaneStart
+    rounds: Sequence[RoundTrace]
+    account: Account
+
+    @property
+    def is_text_alone(self) -> bool:
+        return self.start.drafter in TEXT_ALONE
+
+    @cached_property
+    def deepest(self) -> int:
+        """The longest draft of any round."""
+        return max(max(draft_depths(r.tree), default=0) for r in self.rounds)
+
+    @cached_property
+    def marks(self) -> tuple[Mark, ...]:
+        """One per token of the answer. Says something only if `is_text_alone`."""
+        return marks_of(self.rounds)
+
+    @cached_property
+    def scale(self) -> float:
+        """Measured rho over the same rounds' cost by medians."""
+        shapes = (Shape(r.rows_written, len(r.draft_step_seconds)) for r in self.rounds)
+        return self.account.rho / _mean(self.cost(shape) for shape in shapes)
+
+    def cost(self, shape: Shape) -> float:
+        costs = self.account.costs
+        return costs.delta(shape.num_rows) + shape.num_steps * costs.draft_step + costs.host
+
+
+@dataclass(frozen=True, slots=True)
+class BestLength:
+    """The draft length with the highest estimated speed-up; of equals the shortest."""
+
+    num_draft_tokens: int
+    estimate: Estimate
+    tried: tuple[Estimate, ...] = field(repr=False)  # of lengths 1, 2, 3, ...
+
+
+def truncated(recording: Recording, length: int) -> Estimate:
+    """Drafts at most `length` deep. Longer than recorded only where rounds can be set anew.
+
+    ValueError: the recording holds nothing about such drafts.
+    """
+    longest = LONGEST if recording.is_text_alone else recording.deepest
+    if not 1 <= length <= longest:
+        raise ValueError(
+            f"This recording can say something of drafts from 1 to {longest} deep; got {length}. "
+            "Run the lane with that length to measure it."
+        )
+    measure = _knob_change(recording.start, DEPTH_KNOBS, length)
+    if not recording.is_text_alone:
+        kept = [replayed(r, kept_to_depth(r.tree, length), length) for r in recording.rounds]
+        return replace(_by_position(recording, kept), measure=measure)
+    shape = Shape(length + 1, length)
+    taus = [
+        len(recording.marks) / walk(chances, (length,), lambda _: 0.0).num_rounds
+        for chances in filled(recording.marks)
+    ]
+    return Estimate(
+        tau=taus[0],
+        rho=recording.cost(shape) * recording.scale,
+        assumes=(_set_anew(recording), *_cost_assumptions(recording, [shape])),
+        bounds=(taus[1], taus[2]),
+        measure=measure,
+    )
+
+
+def budgeted(recording: Recording, num_rows: int) -> Estimate:
+    """At most `num_rows` rows read in a round, root and lookahead rows included.
+
+    Kept are the rows whose path the drafter thought likeliest; equal ones in their order.
+    ValueError: not even the root has room.
+    """
+    ahead = max(r.tree.num_lookahead_rows for r in recording.rounds)
+    if num_rows < 1 + ahead:
+        raise ValueError(
+            f"A round reads its root and {ahead} lookahead rows: {1 + ahead} at least; got "
+            f"{num_rows}."
+        )
+    kept = [replayed(r, kept_in_budget(r, num_rows)) for r in recording.rounds]
+    said = (message("verdict.assume.likeliest"), *_siblings(recording))
+    estimate = _by_position(recording, kept)
+    measure = _knob_change(recording.start, (BUDGET_KNOB,), num_rows)
+    return replace(estimate, assumes=(*said, *estimate.assumes), measure=measure)
+
+
+def unbranched(recording: Recording) -> Estimate:
+    """The first child of every row alone: the chain that the drafter liked best."""
+    kept = [replayed(r, kept_of_chain(r.tree)) for r in recording.rounds]
+    estimate = _by_position(recording, kept)
+    said = (message("verdict.assume.same_passes"), *_siblings(recording))
+    return replace(estimate, assumes=(*said, *estimate.assumes))
+
+
+def oracle(recording: Recording) -> Estimate:
+    """Each round's draft exactly as long as pays, as if its outcome were known beforehand.
+
+    From no draft at all up to what was recorded. An upper bound of what choosing lengths can give
+    with this drafter at these costs; no method reaches it.
+    """
+    lengths = range(recording.deepest + 1)
+    known = message("verdict.assume.oracle")
+    if recording.is_text_alone:
+        chances, *_ = filled(recording.marks)
+        played = walk(chances, lengths, lambda k: recording.cost(Shape(k + 1, k)))
+        shapes = [Shape(k + 1, k) for k in lengths]
+        return Estimate(
+            tau=len(recording.marks) / played.num_rounds,
+            rho=recording.scale * played.cost / played.num_rounds,
+            assumes=(known, _set_anew(recording), *_cost_assumptions(recording, shapes)),
+        )
+    options = [
+        [replayed(r, kept_to_depth(r.tree, k), k) for k in lengths] for r in recording.rounds
+    ]
+    estimate = _by_position(recording, _best_of_each(recording, options))
+    return replace(estimate, assumes=(known, *estimate.assumes))
+
+
+def at_costs(recording: Recording, costs: Costs) -> Estimate:
+    """The recorded rounds where passes cost something else: another machine, another drafter.
+
+    What was accepted stays; costs are taken as given, and nothing is scaled.
+    """
+    rounds = recording.rounds
+    rho = _mean(
+        costs.delta(r.rows_written) + len(r.draft_step_seconds) * costs.draft_step + costs.host
+        for r in rounds
+    )
+    largest = max(r.rows_written for r in rounds)
+    beyond = () if costs.covers(largest) else (message("verdict.assume.beyond", n=largest),)
+    said = (message("verdict.assume.given_costs"), *beyond)
+    return Estimate(tally(rounds).tau, rho, said)
+
+
+def best_length(recording: Recording) -> BestLength | None:
+    """Over all lengths that can be estimated, up to twice the recorded one. None: no draft at all."""
+    if recording.deepest == 0:
+        return None
+    longest = recording.deepest
+    if recording.is_text_alone:
+        longest = min(LONGEST, 2 * longest)
+    tried = tuple(truncated(recording, k) for k in range(1, longest + 1))
+    best = max(range(longest), key=lambda i: (tried[i].speedup, -i))
+    return BestLength(best + 1, tried[best], tried)
+
+
+def _by_position(recording: Recording, rounds: Sequence[Replayed]) -> Estimate:
+    shapes = [r.shape for r in rounds]
+    return Estimate(
+        tau=_mean(r.num_tokens for r in rounds),
+        rho=recording.scale * _mean(recording.cost(shape) for shape in shapes),
+        assumes=(message("verdict.assume.position"), *_cost_assumptions(recording, shapes)),
+    )
+
+
+def _best_of_each(recording: Recording, options: Sequence[Sequence[Replayed]]) -> list[Replayed]:
+    """One option per round, so that all tokens over all costs are most (Dinkelbach 1967)."""
+    speed = 0.0
+    while True:
+        chosen = [
+            max(of_round, key=lambda r: r.num_tokens - speed * recording.cost(r.shape))
+            for of_round in options
+        ]
+        total = sum(r.num_tokens for r in chosen)
+        faster = total / sum(recording.cost(r.shape) for r in chosen)
+        if faster <= speed * (1 + 1e-12):
+            return chosen
+        speed = faster
+
+
+def _set_anew(recording: Recording) -> Message:
+    unknown = sum(mark is None for mark in recording.marks)
+    return message("verdict.assume.set_anew", unknown=unknown, tokens=len(recording.marks))
+
+
+def _siblings(recording: Recording) -> tuple[Message, ...]:
+    """Refused siblings use up a part of p; dropping one would have left it to the next."""
+    trials = (trial for r in recording.rounds for trial in r.verdict.trials)
+    is_drawn = any(t.draw is not None and 0 < t.threshold < 1 for t in trials)
+    return (message("verdict.assume.siblings"),) if is_drawn else ()
+
+
+def _cost_assumptions(recording: Recording, shapes: Sequence[Shape]) -> tuple[Message, ...]:
+    said = [message("verdict.assume.costs")]
+    largest = max(shape.num_rows for shape in shapes)
+    if not recording.account.costs.covers(largest):
+        said.append(message("verdict.assume.beyond", n=largest))
+    return tuple(said)
+
+
+def _knob_change(
+    start: LaneStart, names: Sequence[str], value: int
+) -> tuple[tuple[str, KnobValue], ...]:
+    return next((((name, value),) for name in names if name in start.knobs), ())
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)

@@ -1,0 +1,44 @@
+"""The traces that ship with the product, lane by lane, for tests of what reads finished runs."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from specviz import cost
+from specviz.trace import LaneStart, RoundTrace, RunStart, TraceEvent
+from specviz.trace_io import load_events, read_trace
+from specviz.what_if import Recording
+
+FOLDER = Path(__file__).parents[1] / "assets" / "traces"
+NAMES = tuple(sorted(path.name.removesuffix(".jsonl.gz") for path in FOLDER.glob("*.jsonl.gz")))
+
+
+@cache
+def events(name: str) -> tuple[TraceEvent, ...]:
+    return tuple(load_events(read_trace(FOLDER / f"{name}.jsonl.gz")))
+
+
+def run_start(name: str) -> RunStart:
+    first = events(name)[0]
+    assert isinstance(first, RunStart)
+    return first
+
+
+def starts(name: str) -> list[LaneStart]:
+    return [e for e in events(name) if isinstance(e, LaneStart)]
+
+
+def rounds(name: str, lane: int) -> list[RoundTrace]:
+    return [e for e in events(name) if isinstance(e, RoundTrace) and e.lane == lane]
+
+
+def recordings(name: str) -> list[Recording]:
+    """Of every lane that drafts."""
+    found = []
+    for start in starts(name):
+        plain = cost.plain_lane_of(start, starts(name))
+        if plain is not None and plain != start:
+            ours = rounds(name, start.lane)
+            found.append(Recording(start, ours, cost.account(ours, rounds(name, plain.lane))))
+    return found

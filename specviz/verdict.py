@@ -1,0 +1,135 @@
+"""Did speculation pay in this lane, why, and what to do: a sentence a person can act on.
+
+From a finished trace alone. Numbers are those of `cost`, `metrics` and `what_if`, special cases those
+of `verdict_rules`; wording stands in `assets/words/verdict.*.json`. What is estimated is said to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from specviz.cost import Account, account, plain_lane_of
+from specviz.trace import LaneStart, RoundTrace, RunStart, TraceEvent
+from specviz.verdict_rules import EVEN, RULES, Case, too_short
+from specviz.what_if import BestLength, Recording, best_length
+from specviz.words import Language, Message, message, tell
+
+Kind: TypeAlias = Literal["faster", "even", "slower", "too_short", "plain", "no_times", "unpaired"]
+
+WORTH_SAYING = 1.03  # another length is named if it should be this much faster
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a rule recognised."""
+
+    rule: str  # key of RULES
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class LaneVerdict:
+    """What there is to say of a lane. Without an account (`plain`, `no_times`, `unpaired`) little."""
+
+    kind: Kind
+    headline: Message
+    findings: tuple[Finding, ...] = ()
+    advice: Message | None = None  # rests on an estimate, and says so
+    account: Account | None = None
+    best: BestLength | None = None  # what the advice was taken from
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Everything, in the order to be read."""
+        advice = () if self.advice is None else (self.advice,)
+        return (self.headline, *advice, *(f.message for f in self.findings))
+
+    def sentences(self, language: Language = "en") -> str:
+        gap = "" if language == "zh" else " "
+        return gap.join(tell(m, language) for m in self.messages)
+
+
+def judged(events: Iterable[TraceEvent], lane: int) -> LaneVerdict:
+    """The verdict on one lane of a finished run. ValueError: the run has no such lane."""
+    found = list(events)
+    run = next((e for e in found if isinstance(e, RunStart)), None)
+    starts = [e for e in found if isinstance(e, LaneStart)]
+    start = next((s for s in starts if s.lane == lane), None)
+    if run is None or start is None:
+        raise ValueError(
+            f"This run has lanes {[s.lane for s in starts]}; got {lane}. Choose one of them."
+        )
+    plain = plain_lane_of(start, starts)
+    if plain == start:
+        return LaneVerdict("plain", message("verdict.plain"))
+    if plain is None:
+        return LaneVerdict("unpaired", message("verdict.unpaired"))
+    ours, theirs = (_rounds(found, number) for number in (lane, plain.lane))
+    if not ours or not theirs:
+        return LaneVerdict("too_short", message("verdict.no_rounds"))
+    if min(sum(r.seconds for r in rounds) for rounds in (ours, theirs)) <= 0:
+        return LaneVerdict("no_times", message("verdict.no_times"))
+    return judge(Case(run, start, ours, account(ours, theirs)))
+
+
+def judge(case: Case) -> LaneVerdict:
+    """The verdict on a lane that has an account."""
+    if (said := too_short(case)) is not None:
+        return LaneVerdict("too_short", said, _findings(case), account=case.account)
+    best = best_length(Recording(case.start, case.rounds, case.account))
+    kind = _kind(case.account.speedup)
+    return LaneVerdict(
+        kind,
+        _headline(kind, case.account),
+        _findings(case),
+        _advice(case, best),
+        case.account,
+        best,
+    )
+
+
+def _kind(speedup: float) -> Kind:
+    if abs(speedup - 1) <= EVEN:
+        return "even"
+    return "faster" if speedup > 1 else "slower"
+
+
+def _headline(kind: Kind, numbers: Account) -> Message:
+    return message(
+        "verdict." + kind,
+        rho=f"{numbers.rho:.2f}",
+        tau=f"{numbers.tau:.2f}",
+        break_even=f"{numbers.break_even:.2f}",
+        speedup=f"{numbers.speedup:.2f}",
+    )
+
+
+def _findings(case: Case) -> tuple[Finding, ...]:
+    said = ((name, rule(case)) for name, rule in RULES.items() if rule is not too_short)
+    return tuple(Finding(name, text) for name, text in said if text is not None)
+
+
+def _advice(case: Case, best: BestLength | None) -> Message | None:
+    """Another length if the recording says it is faster; no draft at all if none repays."""
+    if best is None:
+        return None
+    estimate, now = best.estimate, case.account.speedup
+    facts = {
+        "k": best.num_draft_tokens,
+        "tau": f"{estimate.tau:.2f}",
+        "rho": f"{estimate.rho:.2f}",
+        "speedup": f"{estimate.speedup:.2f}",
+    }
+    if max(estimate.speedup, now) < 1 - EVEN:
+        return message("verdict.off", **facts)
+    recorded = max(r.tree.num_draft_tokens and max(r.tree.depths) for r in case.rounds)
+    if estimate.speedup < now * WORTH_SAYING or best.num_draft_tokens == recorded:
+        return None
+    is_shorter = best.num_draft_tokens < recorded
+    return message("verdict.shorter" if is_shorter else "verdict.longer", **facts)
+
+
+def _rounds(events: Iterable[TraceEvent], lane: int) -> list[RoundTrace]:
+    return [e for e in events if isinstance(e, RoundTrace) and e.lane == lane]

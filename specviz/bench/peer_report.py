@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from specviz.bench.peer_results import PeerResult
+from specviz.bench.peers import Peer
 from specviz.bench.results import Results
 from specviz.bench.table import NONE, TableLines, spread_cell
 from specviz.metrics import Spread
 
 PEER_COLUMNS = (
     "peer",
+    "dtype",
     "tokens per pass",
     "tokens/s",
     "over generate (quartiles)",
@@ -26,14 +28,13 @@ def peer_parts(results: Results, lines: TableLines, bullet: str, gap: str) -> li
     facts = results.setup.peers
     if facts is None:
         return []
-    speeds = ", ".join(f"{dtype} {speed:.1f}" for dtype, speed in facts.speeds.items())
     heading = (
-        f"Peers: transformers, greedy, same weights and process, in {facts.dtype}, its fastest here "
-        f"({speeds} tokens/s). Seconds from the prompt's tokens to the whole answer on both sides, "
-        "so prefill is in them; each lane of ours is compared with the peer that drafts as many."
+        "Peers: transformers, greedy, same weights and process, each in its faster dtype here. "
+        "Seconds from the prompt's tokens to the whole answer on both sides, so prefill is in "
+        "them; each lane of ours is compared with the peer that drafts as many tokens."
     )
     table = "\n".join(lines(PEER_COLUMNS, [_row(peer) for peer in results.peers.values()]))
-    hows = [f"{peer.name}: {peer.how}, against {peer.lane}" for peer in facts.peers]
+    hows = [_how(peer) for peer in facts.peers]
     parts = [heading, table, "How they are called:" + gap + _listed(hows, bullet)]
     if facts.left_out:
         reasons = [f"{name}: {why}" for name, why in facts.left_out.items()]
@@ -49,9 +50,12 @@ def peer_facts(results: Results) -> dict[str, object]:
     return {
         "peers": {name: _facts(peer) for name, peer in results.peers.items()},
         "peers_left_out": facts.left_out,
-        "peers_dtype": facts.dtype,
-        "peers_tokens_per_second_by_dtype": facts.speeds,
     }
+
+
+def _how(peer: Peer) -> str:
+    speeds = ", ".join(f"{dtype} {speed:.1f}" for dtype, speed in peer.speeds.items())
+    return f"{peer.name}: {peer.how}, against {peer.lane}; {speeds} tokens/s when warmed up"
 
 
 def _facts(result: PeerResult) -> dict[str, object]:
@@ -59,6 +63,8 @@ def _facts(result: PeerResult) -> dict[str, object]:
     return {
         "lane": result.peer.lane,
         "how": result.peer.how,
+        "dtype": result.peer.dtype,
+        "warm_up_tokens_per_second": result.peer.speeds,
         "prompts": len(result.records),
         "tokens": result.num_tokens,
         "seconds": result.seconds,
@@ -79,6 +85,7 @@ def _row(result: PeerResult) -> list[str]:
     tau, speed, total = result.tau, result.tokens_per_second, result.our_total_speedup
     return [
         result.peer.name,
+        result.peer.dtype,
         NONE if tau is None else f"{tau:.2f}",
         NONE if speed is None else f"{speed:.1f}",
         spread_cell(result.over_generate),

@@ -22,6 +22,8 @@ class Peer:
     name: str
     lane: str  # of ours, at equal drafts
     how: str  # what it is called with, for people
+    dtype: str  # what it computes in: the faster one for this very peer, here
+    speeds: dict[str, float]  # tokens per second in each dtype that was tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +37,8 @@ class Peers(Protocol):
     """Those that can be run here."""
 
     @property
-    def peers(self) -> Sequence[Peer]: ...
-
-    @property
-    def dtype(self) -> str:
-        """What they compute in: the fastest of theirs here."""
-
-    @property
-    def speeds(self) -> dict[str, float]:
-        """Tokens per second of plain `generate` in each dtype that was tried."""
+    def peers(self) -> Sequence[Peer]:
+        """Plain `generate` first."""
 
     @property
     def left_out(self) -> dict[str, str]:

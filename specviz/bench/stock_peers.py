@@ -1,19 +1,20 @@
 """The peers of transformers: `generate`, its assisted generation, its prompt lookup; all greedy.
 
 Called as their documentation says, at our lane's number of drafts, with a fixed schedule: left to
-themselves they would stop drafting when unsure, and drafts would not be equal. Torch and
-transformers are imported inside the calls.
+themselves they would stop drafting when unsure, and drafts would not be equal. Each peer computes
+in the dtype that is faster for it. Torch and transformers are imported inside the calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from specviz.bench import CannotMeasureError
-from specviz.bench.generate import Generate, fastest
+from specviz.bench.generate import DTYPES, Generate
 from specviz.bench.peers import Peer, PeerAnswer
 from specviz.bench.run import BenchLane, Setup
 from specviz.config import TargetSpec
@@ -43,37 +44,47 @@ class DraftSource:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One way of calling a model of transformers."""
+
+    stock: Generate
+    options: dict[str, Any]  # of `generate`
+    num_drafts: int  # a round, if a model drafts
+
+    def answer(self, prompt: Sequence[int], num_tokens: int) -> PeerAnswer:
+        if draft := self.options.get("assistant_model"):
+            draft.generation_config = _fixed_drafts(self.num_drafts)
+        passes: list[None] = []
+        hook = self.stock.model.get_decoder().register_forward_hook(lambda *_: passes.append(None))
+        try:
+            tokens, seconds = self.stock.answer(prompt, num_tokens, **self.options)
+        finally:
+            hook.remove()
+        return PeerAnswer(tokens, seconds, len(passes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A peer that may be run in any dtype."""
+
+    name: str
+    lane: str
+    how: str
+    options: Callable[[Generate], dict[str, Any]]  # ValueError, OSError: why it cannot be run
+    num_drafts: int = 0
+
+
 @dataclass(slots=True)
 class StockPeers:
     """A `bench.peers.Peers`."""
 
-    stock: Generate
-    speeds: dict[str, float]
     peers: list[Peer] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-    options: dict[str, dict[str, Any]] = field(default_factory=dict)  # of `generate`, by peer
-    num_drafts: dict[str, int] = field(default_factory=dict)  # of those with a draft model
-
-    @property
-    def dtype(self) -> str:
-        return self.stock.dtype
-
-    def add(self, peer: Peer, options: dict[str, Any], num_drafts: int = 0) -> None:
-        self.peers.append(peer)
-        self.options[peer.name] = options
-        self.num_drafts[peer.name] = num_drafts
+    calls: dict[str, _Call] = field(default_factory=dict)  # by peer
 
     def answer(self, peer: Peer, prompt: Sequence[int], num_tokens: int) -> PeerAnswer:
-        options = self.options[peer.name]
-        if draft := options.get("assistant_model"):
-            draft.generation_config = _fixed_drafts(self.num_drafts[peer.name])
-        passes: list[None] = []
-        hook = self.stock.model.get_decoder().register_forward_hook(lambda *_: passes.append(None))
-        try:
-            tokens, seconds = self.stock.answer(prompt, num_tokens, **options)
-        finally:
-            hook.remove()
-        return PeerAnswer(tokens, seconds, len(passes))
+        return self.calls[peer.name].answer(prompt, num_tokens)
 
 
 def stock_peers(
@@ -82,48 +93,66 @@ def stock_peers(
     """Loaded and warm. CannotMeasureError: transformers cannot run the target."""
     from specviz.lm.device import pick_device
 
-    prompt = setup.start.prompt_tokens
     tell("Loading the peers: transformers on the same weights.")
-    folder = _folder(spec)
+    folder, device = _folder(spec), pick_device()
     try:
-        stock, speeds = fastest(folder, pick_device(), prompt, num_tokens, NUM_DTYPE_TRIES)
-    except ValueError as error:
+        models = [Generate(folder, dtype, device) for dtype in DTYPES]
+    except (ValueError, OSError) as error:
         raise CannotMeasureError(f"transformers cannot run {spec.name}: {error}") from error
-    found = StockPeers(stock, speeds)
-    plain = setup.lanes[0]
-    found.add(Peer(PLAIN, plain.name, "generate(do_sample=False)"), {})
-    for lane in setup.lanes:
-        if lane.spec.drafter == "draft_model":
-            _add_assisted(found, lane, drafts)
-        elif lane.spec.drafter == "prompt_lookup":
-            _add_lookup(found, lane)
-    for peer in tuple(found.peers):
-        tell(f"Warming up the peer {peer.name}.")
+    found, prompt = StockPeers(), setup.start.prompt_tokens
+    for wanted in _wanted(setup, drafts):
+        tell(f"Warming up the peer {wanted.name} in {' and '.join(DTYPES)}.")
         try:
-            found.answer(peer, prompt, num_tokens)
-        except ValueError as error:
-            found.left_out[peer.name] = str(error)
-            found.peers.remove(peer)
+            calls = [_Call(stock, wanted.options(stock), wanted.num_drafts) for stock in models]
+            speeds = _speeds(calls, prompt, num_tokens)
+        except (ValueError, OSError) as error:
+            found.left_out[wanted.name] = str(error)
+            continue
+        best = max(calls, key=lambda call: speeds[call.stock.dtype])
+        found.calls[wanted.name] = best
+        found.peers.append(Peer(wanted.name, wanted.lane, wanted.how, best.stock.dtype, speeds))
+    if PLAIN in found.left_out:
+        raise CannotMeasureError(f"transformers cannot run {spec.name}: {found.left_out[PLAIN]}")
     return found
 
 
-def _add_lookup(found: StockPeers, lane: BenchLane) -> None:
+def _speeds(calls: Sequence[_Call], prompt: Sequence[int], num_tokens: int) -> dict[str, float]:
+    """Tokens per second by dtype (median, warmed up, in turn): what suits one row, several may not."""
+    for call in calls:
+        call.answer(prompt, num_tokens)
+    seconds: dict[str, list[float]] = {call.stock.dtype: [] for call in calls}
+    for _ in range(NUM_DTYPE_TRIES):
+        for call in calls:
+            seconds[call.stock.dtype].append(call.answer(prompt, num_tokens).seconds)
+    return {dtype: num_tokens / median(times) for dtype, times in seconds.items()}
+
+
+def _wanted(setup: Setup, drafts: DraftSource) -> Iterator[_Wanted]:
+    """Plain `generate`, and one peer for each lane of ours that transformers has its like of."""
+    yield _Wanted(PLAIN, setup.lanes[0].name, "generate(do_sample=False)", lambda _: {})
+    for lane in setup.lanes:
+        if lane.spec.drafter == "draft_model":
+            yield _assisted(lane, drafts)
+        elif lane.spec.drafter == "prompt_lookup":
+            yield _lookup(lane)
+
+
+def _lookup(lane: BenchLane) -> _Wanted:
     count, longest = (int(lane.start.knobs[name]) for name in ("num_draft_tokens", "max_ngram"))
     how = f"generate(prompt_lookup_num_tokens={count}, max_matching_ngram_size={longest})"
     options = {"prompt_lookup_num_tokens": count, "max_matching_ngram_size": longest}
-    found.add(Peer(f"prompt lookup, as {lane.name}", lane.name, how), options)
+    return _Wanted(f"prompt lookup, as {lane.name}", lane.name, how, lambda _: options)
 
 
-def _add_assisted(found: StockPeers, lane: BenchLane, drafts: DraftSource) -> None:
-    name = f"assisted generation, as {lane.name}"
+def _assisted(lane: BenchLane, drafts: DraftSource) -> _Wanted:
     count = int(lane.start.knobs["num_draft_tokens"])
-    try:
-        draft = _draft_of(lane, drafts, found.stock)
-    except (ValueError, OSError) as error:
-        found.left_out[name] = str(error)
-        return
-    how = f"generate(assistant_model=the lane's draft), {count} drafts a round"
-    found.add(Peer(name, lane.name, how), {"assistant_model": draft}, count)
+    return _Wanted(
+        name=f"assisted generation, as {lane.name}",
+        lane=lane.name,
+        how=f"generate(assistant_model=the lane's draft), {count} drafts a round",
+        options=lambda stock: {"assistant_model": _draft_of(lane, drafts, stock)},
+        num_drafts=count,
+    )
 
 
 def _draft_of(lane: BenchLane, drafts: DraftSource, stock: Generate) -> Any:

@@ -23,8 +23,9 @@ from tests.bench.fake_session import FakeSession, Notes, plan
 from tests.bench.test_run import PROMPTS, SCRIPTS, SIX, TWO
 
 PREFILL = 0.031  # of every run of the fake session
-GENERATE = Peer("generate", "autoregressive", "generate()")
-COPYING = Peer("copying, as eagle", "eagle", "generate(copy=8)")
+SPEEDS = {"float32": 2.0, "bfloat16": 1.0}
+GENERATE = Peer("generate", "autoregressive", "generate()", "float32", SPEEDS)
+COPYING = Peer("copying, as eagle", "eagle", "generate(copy=8)", "float32", SPEEDS)
 # seconds and passes of each peer on the answers of six and of two tokens
 ANSWERS = {
     GENERATE.name: {6: PeerAnswer(SIX, 24.0, 6), 2: PeerAnswer(TWO, 8.0, 2)},
@@ -35,8 +36,6 @@ ANSWERS = {
 @dataclass
 class FakePeers:
     peers: tuple[Peer, ...] = (GENERATE, COPYING)
-    dtype: str = "float32"
-    speeds: dict[str, float] = field(default_factory=lambda: {"float32": 2.0, "bfloat16": 1.0})
     left_out: dict[str, str] = field(default_factory=lambda: {"assisted": "There is no draft."})
     asked: list[tuple[str, int]] = field(default_factory=list)
 
@@ -110,23 +109,23 @@ def test_a_peer_is_no_lane(document: Any) -> None:
     assert document["lanes"]["eagle"]["speedup"] == pytest.approx((1.6 + 2 / 3) / 2)
     assert document["prompts"] == 2
     assert document["peers_left_out"] == {"assisted": "There is no draft."}
-    assert document["peers_dtype"] == "float32"
+    assert document["peers"]["generate"]["dtype"] == "float32"
+    assert document["peers"]["generate"]["warm_up_tokens_per_second"] == SPEEDS
 
 
 def test_people_read_of_them_in_a_table_of_their_own(results: Results) -> None:
     text = report_text(results, is_markdown=False)
     row = next(line for line in text.splitlines() if line.startswith("copying"))
     assert re.split(r"\s{2,}", row) == [
-        *("copying, as eagle", "1.33", "0.3", "1.25x (0.88 to 1.62)"),
+        *("copying, as eagle", "float32", "1.33", "0.3", "1.25x (0.88 to 1.62)"),
         *("2.12x (1.86 to 2.39)", "2.06x", "1/2", "2"),
     ]
     for sentence in (
-        "in float32, its fastest here (float32 2.0, bfloat16 1.0 tokens/s)",
-        "  copying, as eagle: generate(copy=8), against eagle",
+        "  copying, as eagle: generate(copy=8), against eagle; float32 2.0, bfloat16 1.0 tokens/s",
         "  assisted: There is no draft.",
     ):
         assert sentence in text
-    assert "\n| copying, as eagle | 1.33 |" in report_text(results, is_markdown=True)
+    assert "\n| copying, as eagle | float32 | 1.33 |" in report_text(results, is_markdown=True)
 
 
 def test_their_lines_of_the_csv_hold_whole_seconds_only(results: Results) -> None:

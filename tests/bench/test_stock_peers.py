@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from specviz.__main__ import main
-from specviz.bench import generate
+from specviz.bench import stock_peers as stock_peers_module
 from specviz.bench.generate import Generate
 from specviz.bench.run import PLAIN, BenchLane, Setup
 from specviz.bench.stock_peers import DraftSource, StockPeers, stock_peers
@@ -38,7 +38,7 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _float32_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which dtype is faster on a tiny model is chance."""
-    monkeypatch.setattr(generate, "DTYPES", ("float32",))
+    monkeypatch.setattr(stock_peers_module, "DTYPES", ("float32",))
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_the_whole_of_a_benchmark_with_peers(
     assert assisted["tokens_per_pass"] == ours["tau"] == 4.0
     assert lookup["how"] == "generate(prompt_lookup_num_tokens=8, max_matching_ngram_size=3)"
     assert document["peers_left_out"] == {}
-    assert "Peers: transformers, greedy, same weights and process, in float32" in told
+    assert "Peers: transformers, greedy, same weights and process, each in its faster dtype" in told
 
 
 def test_a_trained_draft_says_the_same_in_transformers_as_in_the_lane(
@@ -102,8 +102,8 @@ def test_a_trained_draft_says_the_same_in_transformers_as_in_the_lane(
 ) -> None:
     """And never names a token that is not of its vocabulary."""
     found = peers_for(folder, lane("draft_model", **KNOBS), drafters=checkpoint.folder.parent)
-    draft = found.options["assisted generation, as draft_model"]["assistant_model"]
-    target = found.stock.model
+    call = found.calls["assisted generation, as draft_model"]
+    draft, target = call.options["assistant_model"], call.stock.model
     ids = draft_vocabulary(target.config.vocab_size)
     tokens = torch.tensor([[5, 80, 17, 200, 33]])
     with torch.no_grad():
@@ -153,3 +153,26 @@ def test_a_draft_that_transformers_refuses_is_left_out_with_its_reason(
     assert [peer.name for peer in found.peers] == ["generate"]
     (reason,) = found.left_out.values()
     assert "different tokenizers" in reason
+
+
+def test_each_peer_computes_in_the_dtype_that_is_faster_for_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """float32 can be the faster one for a row at a time, and the slower one for several at once."""
+    monkeypatch.setattr(stock_peers_module, "DTYPES", ("float32", "bfloat16"))
+    asked: list[tuple[str, bool]] = []
+
+    def answer(
+        stock: Generate, prompt: tuple[int, ...], num_tokens: int, **options: Any
+    ) -> tuple[tuple[int, ...], float]:
+        is_plain = not options
+        asked.append((stock.dtype, is_plain))
+        is_fast = (stock.dtype == "float32") == is_plain
+        return prompt[:1] * num_tokens, 1.0 if is_fast else 3.0
+
+    monkeypatch.setattr(Generate, "answer", answer)
+    lookup = lane("prompt_lookup", num_draft_tokens=8, max_ngram=3)
+    plain, copying = peers_for(folder, lookup).peers
+    assert (plain.dtype, plain.speeds) == ("float32", {"float32": 12.0, "bfloat16": 4.0})
+    assert (copying.dtype, copying.speeds) == ("bfloat16", {"float32": 4.0, "bfloat16": 12.0})
+    assert asked[:4] == [("float32", True), ("bfloat16", True)] * 2

@@ -49,6 +49,8 @@ def report_text(results: Results, *, is_markdown: bool) -> str:
     if results.categories:
         heading = "By category: tau, median speed-up, speed-up of totals."
         parts.append(f"{heading}\n\n{_by_category(results, lines)}")
+        heading = "Seconds by category: draft / verify / host."
+        parts.append(f"{heading}\n\n{_seconds_by_category(results, lines)}")
         parts.append(f"Sums over all prompts:\n\n{_seconds_table(results, lines)}")
     bullet, gap = ("- ", "\n\n") if is_markdown else ("  ", "\n")
     parts += peer_parts(results, lines, bullet, gap)
@@ -199,6 +201,20 @@ def _category_cell(result: LaneResult) -> str:
         return NONE
     median = speedup.median if speedup else None
     return f"{tau:.2f}, {_times(median)}, {_times(result.total_speedup)}"
+
+
+def _seconds_by_category(results: Results, lines: TableLines) -> str:
+    lanes = list(results.lanes.values())
+    rows = [
+        [category, *(_seconds_cell(lane.of_category(category).total.time) for lane in lanes)]
+        for category in results.categories
+    ]
+    return "\n".join(lines(["category", *(lane.lane.name for lane in lanes)], rows))
+
+
+def _seconds_cell(time: TimeSplit) -> str:
+    parts = (time.draft_seconds, time.verify_seconds, time.commit_seconds)
+    return " / ".join(f"{seconds:.2f}" for seconds in parts)
 
 
 def _seconds_table(results: Results, lines: TableLines) -> str:

@@ -159,6 +159,8 @@ def test_people_read_the_same_numbers(results: Results) -> None:
     ):
         assert sentence in text
     assert re.search(r"^long +2\.00, 1\.60x, 1\.60x$", text, re.MULTILINE)
+    seconds = r"^long +2\.40 / 8\.40 / 1\.20 +1\.50 / 5\.25 / 0\.75$"
+    assert re.search(seconds, text, re.MULTILINE)
     assert re.search(r"^eagle +11 +3\.30 +11\.55 +1\.65 +16\.50 +0\.09 +0\.7$", text, re.MULTILINE)
 
 

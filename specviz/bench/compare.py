@@ -100,7 +100,7 @@ def read_report(path: Path) -> SavedReport:
 
 
 def _not_one(path: Path) -> str:
-    return f"{path.name} is no report; `bench run --out {path.name}` writes one."
+    return f"{path.name} is no report of `bench run --out`."
 
 
 def _fault(facts: Mapping[str, Any]) -> str | None:

@@ -123,7 +123,7 @@ def test_a_report_of_before_single_prompts_were_kept_is_compared_as_far_as_it_go
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("hello", "x.json is no report; `bench run --out x.json` writes one. It is not one JSON"),
+        ("hello", "x.json is no report of `bench run --out`. It is not one JSON document."),
         ("[1, 2]", "x.json is no report"),
         ('{"bench": "engine"}', "x.json is no report"),
         ('{"bench": "run"}', 'Its "lanes" are no object of objects.'),

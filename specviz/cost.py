@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.metrics import Spread, Tally, spread, tally
-from specviz.theory import Costs, break_even_tokens, round_cost
+from specviz.theory import Alpha, Costs, alpha_of, break_even_tokens, round_cost
 from specviz.trace import LaneStart, RoundTrace
 
 PLAIN_DRAFTER = "autoregressive"
@@ -73,6 +73,11 @@ class Account:
     @property
     def speedup(self) -> float:
         return self.tally.speedup(self.plain)
+
+    @property
+    def alpha(self) -> Alpha | None:
+        """Over all depths. None: nothing was drafted."""
+        return alpha_of(self.tally.depths)
 
     @property
     def break_even(self) -> float:

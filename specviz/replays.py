@@ -96,6 +96,21 @@ def replayed(round_: RoundTrace, kept: frozenset[int], max_steps: int | None = N
     return Replayed(num_kept + own, Shape(num_rows, num_steps))
 
 
+def tokens_at_temperature_one(round_: RoundTrace) -> float:
+    """E[tokens] of the round's own tree if the target samples at temperature 1, nothing cut off.
+
+    For guesses that were chosen, not drawn: such a guess is kept with exactly the target's chance
+    of that token, whatever its siblings, so a row is kept with the product along its path. The
+    target's chances are those of plain softmax, which the trace holds for every draft row.
+    """
+    reached = [1.0]
+    for row in range(1, round_.tree.num_draft_tokens + 1):
+        chance = round_.softmax_probs[row]
+        assert chance is not None, "every draft row was read"
+        reached.append(reached[round_.tree.parents[row]] * chance)
+    return sum(reached)
+
+
 def filled(marks: Sequence[Mark]) -> tuple[list[float], list[float], list[float]]:
     """Chances to be kept, with the unknown at a rate, all refused, all kept.
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from specviz.cost import Account
 from specviz.metrics import Loop, answer_tokens, copied_share, interval, longest_loop, tally
-from specviz.theory import alpha_of
 from specviz.trace import LaneStart, RoundTrace, RunStart
 from specviz.words import Message, message
 
@@ -163,7 +162,7 @@ def lossy_rule(case: Case) -> Message | None:
 
 def reason_for_speed(case: Case) -> Message | None:
     """Why it is faster: cheap rounds, guesses that are mostly right, or both."""
-    alpha = alpha_of(case.account.tally.depths)
+    alpha = case.account.alpha
     if case.account.speedup <= 1 + EVEN or alpha is None or too_short(case):
         return None
     low, high = alpha.interval

@@ -19,8 +19,9 @@ estimate is unbiased if acceptance does not depend on the place, and else somewh
 shorter drafts.
 
 Costs come from the account's medians, scaled so that the setting that was recorded gets the rho
-that was measured. Nothing is drawn here, and nothing can be estimated that the trace does not hold:
-a longer draft by position, or another temperature, has to be measured.
+that was measured. Nothing is drawn here, and nothing is estimated that the trace does not hold: a
+longer draft by position has to be measured, and so has every temperature but the recorded one and,
+for guesses that are chosen and not drawn, temperature 1.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from specviz.replays import (
     kept_to_depth,
     marks_of,
     replayed,
+    tokens_at_temperature_one,
     walk,
 )
 from specviz.theory import Costs
@@ -50,6 +52,7 @@ from specviz.trace import LaneStart, RoundTrace
 from specviz.words import Message, message
 
 TEXT_ALONE = {"draft_model"}  # registry names; see above
+CHOSEN = {"prompt_lookup", "lookahead", "medusa", "eagle2", "eagle3"}  # never draw their guesses
 LONGEST = 16  # drafts beyond this are not estimated
 DEPTH_KNOBS = ("num_draft_tokens", "depth", "num_heads")  # a lane has one of these, or none
 BUDGET_KNOB = "budget"
@@ -117,6 +120,8 @@ def truncated(recording: Recording, length: int) -> Estimate:
 
     ValueError: the recording holds nothing about such drafts.
     """
+    if recording.deepest == 0:
+        raise ValueError("This recording drafted nothing, so it says nothing of any draft.")
     longest = LONGEST if recording.is_text_alone else recording.deepest
     if not 1 <= length <= longest:
         raise ValueError(
@@ -208,6 +213,24 @@ def at_costs(recording: Recording, costs: Costs) -> Estimate:
     return Estimate(tally(rounds).tau, rho, said)
 
 
+def at_temperature_one(recording: Recording) -> Estimate:
+    """The recorded drafts against a target that samples at temperature 1, no token cut off.
+
+    Exact for each recorded round; the text would be another one. ValueError: guesses that would be
+    drawn as well, with chances the trace does not hold.
+    """
+    if recording.start.drafter not in CHOSEN:
+        raise ValueError(
+            f"At another temperature {recording.start.drafter} would draw other guesses, with "
+            "chances that this recording does not hold. Run the lane at that temperature."
+        )
+    return Estimate(
+        tau=_mean(map(tokens_at_temperature_one, recording.rounds)),
+        rho=recording.account.rho,
+        assumes=(message("verdict.assume.temperature_one"),),
+    )
+
+
 def best_length(recording: Recording) -> BestLength | None:
     """Over all lengths that can be estimated, up to twice the recorded one. None: no draft at all."""
     if recording.deepest == 0:
@@ -267,7 +290,12 @@ def _cost_assumptions(recording: Recording, shapes: Sequence[Shape]) -> tuple[Me
 def _knob_change(
     start: LaneStart, names: Sequence[str], value: int
 ) -> tuple[tuple[str, KnobValue], ...]:
-    return next((((name, value),) for name in names if name in start.knobs), ())
+    """Knobs of the lane to be changed. A length that adapts would not stay what is asked for."""
+    name = next((name for name in names if name in start.knobs), None)
+    if name is None:
+        return ()
+    adapts = name in DEPTH_KNOBS and start.knobs.get("is_adaptive")
+    return ((name, value), ("is_adaptive", False)) if adapts else ((name, value),)
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from specviz import cost, metrics
-from specviz.trace import LaneStart, RoundTrace
-from specviz.trace_io import load_events, read_trace
+from specviz import cost, theory
+from specviz.trace import RoundTrace
 from specviz.tree import DraftTree
+from tests import recorded
 from tests.traces import greedy_verdict, lane_start, round_trace
-
-RECORDED = sorted((Path(__file__).parents[1] / "assets" / "traces").glob("*.jsonl.gz"))
 
 
 def a_round(num_drafts: int, seconds: tuple[float, float, float], steps: float) -> RoundTrace:
@@ -103,23 +100,30 @@ def test_a_lane_is_compared_within_its_backbone() -> None:
     assert cost.plain_lane_of(mtp, [target, mtp]) is None
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.name)
-def test_accounts_of_recorded_lanes_close(path: Path) -> None:
-    """On real clocks: the parts are rho, S is tau over rho, the lane alone costs one plain step."""
-    events = list(load_events(read_trace(path)))
-    starts = [e for e in events if isinstance(e, LaneStart)]
-    by_lane = {
-        s.lane: [e for e in events if isinstance(e, RoundTrace) and e.lane == s.lane]
-        for s in starts
-    }
-    for start in starts:
-        plain = cost.plain_lane_of(start, starts)
-        assert plain is not None
-        account = cost.account(by_lane[start.lane], by_lane[plain.lane])
+@pytest.mark.parametrize("name", recorded.NAMES)
+def test_accounts_of_recorded_lanes_close(name: str) -> None:
+    """On real clocks: the parts are rho, S is tau over rho, medians tell nearly the same."""
+    for lane in recorded.recordings(name):
+        account = lane.account
         assert account.parts.total == pytest.approx(account.rho)
         assert account.excess.total == pytest.approx(account.rho - 1)
         assert account.speedup == pytest.approx(account.tau / account.rho)
-        assert account.speedup == metrics.speedup(by_lane[start.lane], by_lane[plain.lane])
         assert account.rho_of_medians == pytest.approx(account.rho, rel=0.15)
-        if start is plain:
-            assert account.rho == 1
+
+
+def test_plain_decoding_costs_one_plain_step() -> None:
+    plain = recorded.rounds("chat_rainbows", 0)
+    account = cost.account(plain, plain)
+    assert (account.rho, account.speedup, account.alpha) == (1.0, 1.0, None)
+    assert account.excess.total == pytest.approx(0)
+
+
+@pytest.mark.parametrize("name", recorded.NAMES)
+def test_theory_predicts_a_recorded_chain_from_its_alpha_and_costs(name: str) -> None:
+    """alpha, c, eta and delta of the run itself put into the formulas: tau and rho come back."""
+    (lane,) = [r for r in recorded.recordings(name) if r.start.drafter == "draft_model"]
+    alpha = lane.account.alpha
+    assert alpha is not None
+    choice = theory.predicted(alpha.rate, 3, lane.account.costs)
+    assert choice.tau == pytest.approx(lane.account.tau, rel=0.05)
+    assert choice.rho == pytest.approx(lane.account.rho, rel=0.1)

@@ -10,7 +10,14 @@ from itertools import product
 import pytest
 
 from specviz import cost, what_if
-from specviz.replays import Mark, kept_in_budget, kept_of_chain, marks_of, replayed
+from specviz.replays import (
+    Mark,
+    kept_in_budget,
+    kept_of_chain,
+    marks_of,
+    replayed,
+    tokens_at_temperature_one,
+)
 from specviz.theory import Costs
 from specviz.trace import RoundTrace
 from specviz.tree import DraftTree
@@ -256,6 +263,9 @@ def test_an_estimate_says_how_to_measure_it_and_what_it_assumes() -> None:
     estimate = what_if.truncated(lane, 2)
     assert estimate.measure == (("num_draft_tokens", 2),)
     assert [key for key, _ in estimate.assumes][0] == "verdict.assume.set_anew"
+    adaptive = replace(lane.start, knobs=lane.start.knobs | {"is_adaptive": True})
+    fixed = what_if.truncated(Recording(adaptive, lane.rounds, lane.account), 2).measure
+    assert fixed == (("num_draft_tokens", 2), ("is_adaptive", False))
     bare = replace(lane.start, knobs={})
     assert what_if.truncated(Recording(bare, lane.rounds, lane.account), 2).measure == ()
 
@@ -277,6 +287,36 @@ def test_refused_siblings_are_mentioned_under_sampling_alone() -> None:
     assert "verdict.assume.siblings" in keys[1]
 
 
+def test_a_chosen_tree_at_temperature_one_yields_what_verification_yields() -> None:
+    """Every outcome of the engine's own walk over a tree of chosen guesses, with its probability."""
+    torch = pytest.importorskip("torch")
+    chances = pytest.importorskip("tests.engine.chances")
+    engine = pytest.importorskip("specviz.engine.verify")
+    tree = DraftTree((0, 1, 2, 3, 1, 2, 5), (-1, 0, 0, 1, 1, 4, 2))
+    rng = torch.Generator().manual_seed(3)
+    probs = torch.randn(len(tree), 6, generator=rng, dtype=torch.float64).softmax(dim=-1)
+    outcomes = chances.enumerate_outcomes(
+        lambda chance: (
+            engine.verify(
+                "rejection", tree, lambda row: probs[row], None, chance, 0
+            ).verdict.num_new_tokens
+        )
+    )
+    softmax = [None] + [float(probs[tree.parents[r], tree.tokens[r]]) for r in range(1, len(tree))]
+    round_ = replace(made_round(tree, greedy_verdict(tree, (9,))), softmax_probs=tuple(softmax))
+    assert sum(outcomes.values()) == pytest.approx(1)
+    mean = sum(tokens * weight for tokens, weight in outcomes.items())
+    assert tokens_at_temperature_one(round_) == pytest.approx(mean)
+
+
+def test_another_temperature_is_estimated_only_for_guesses_that_are_chosen() -> None:
+    lanes = {r.start.drafter: r for r in recorded.recordings("code_fibonacci")}
+    estimate = what_if.at_temperature_one(lanes["prompt_lookup"])
+    assert 1 < estimate.tau < lanes["prompt_lookup"].account.tau, "a greedy text is easier"
+    with pytest.raises(ValueError, match="draft_model would draw other guesses"):
+        what_if.at_temperature_one(lanes["draft_model"])
+
+
 def test_what_the_trace_does_not_hold_is_refused() -> None:
     with pytest.raises(ValueError, match="from 1 to 4 deep; got 5"):
         what_if.truncated(recording(played([True] * 25, 4), "medusa"), 5)
@@ -285,3 +325,5 @@ def test_what_the_trace_does_not_hold_is_refused() -> None:
     with pytest.raises(ValueError, match="1 at least"):
         what_if.budgeted(recording(played([True] * 25, 4)), 0)
     assert what_if.best_length(recording(played([False] * 5, 0))) is None
+    with pytest.raises(ValueError, match="drafted nothing"):
+        what_if.truncated(recording(played([False] * 5, 0)), 1)

@@ -13,9 +13,10 @@ const SpecVizCard = (function () {
     const bars = el("div", "sv-cardbars");
     const line = makeLine();
     const more = el("p", "sv-cardmore");
-    const root = el("section", "sv-panel sv-card", el("h4", "", word("stage.card")),
-      title, facts, sentence, line.root, bars, more);
-    return { root, title, facts, sentence, bars, line, more, key: null };
+    const name = el("h4", "", word("stage.card"));
+    const hint = el("p", "sv-none", word("stage.card_hint"));
+    const root = el("section", "sv-panel sv-card", name, title, facts, sentence, line.root, bars, more, hint);
+    return { root, name, hint, title, facts, sentence, bars, line, more, key: null };
   }
 
   // 0 to 1: kept to the left of the threshold, the draw as a tick.
@@ -28,21 +29,23 @@ const SpecVizCard = (function () {
     return { root: el("div", "sv-drawline", track, words), kept, draw, edge, words: words.children[1] };
   }
 
-  // `chosen` is {index, row}; null shows what to do.
-  function drawCard(view, lane, place, chosen) {
+  // `chosen` is {index, row}; null shows what to do. `isOwn`: nobody chose it, the stage did.
+  function drawCard(view, lane, place, chosen, isOwn) {
     const isHere = Boolean(place && chosen && place.index === chosen.index);
     const phase = isHere ? place.phase + (place.phase === "verify" && place.part === 1)
       + (isTold(place) ? "" : place.part >= 1) : "past";
-    const key = chosen ? [lane.info.lane, chosen.index, chosen.row, phase].join() + SpecVizWords.language() : "";
+    const key = chosen ? [lane.info.lane, chosen.index, chosen.row, phase, isOwn].join() + SpecVizWords.language() : "";
     if (view.key === key) return;
     view.key = key;
     view.title.replaceChildren();
     view.bars.replaceChildren();
     for (const part of [view.facts, view.sentence, view.more]) say(part, "");
     show(view.line.root, false);
-    put(view.root, "data-on", Boolean(chosen));
+    show(view.hint, isOwn);
+    const isPast = isOwn && chosen && !isHere;
+    say(view.name, isPast ? word("stage.card_last", { round: lane.rounds[chosen.index].round }) : word("stage.card"));
     if (!chosen || !lane.rounds[chosen.index]) {
-      say(view.sentence, word("stage.card_hint"));
+      say(view.sentence, word("stage.card_none"));
       return;
     }
     const round = lane.rounds[chosen.index];

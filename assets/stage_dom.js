@@ -145,6 +145,12 @@ const SpecVizDom = (function () {
     return (ms >= 100 ? ms.toFixed(0) : ms >= 1 ? ms.toFixed(1) : ms.toFixed(2)) + " ms";
   }
 
+  // From nothing to whole seconds, for an axis.
+  function duration(seconds) {
+    if (seconds === 0) return "0";
+    return seconds >= 1 ? seconds.toFixed(2) + " s" : milliseconds(seconds);
+  }
+
   function percent(share) {
     if (share === null || share === undefined) return "–";
     return (share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0) + "%";
@@ -184,7 +190,7 @@ const SpecVizDom = (function () {
 
   return {
     word, tell: SpecVizWords.tell, ICONS, MARKS, PARTS, el, svg, put, say, show, icon, setIcon, markPath,
-    button, select, checkbox, pool, fit, number, chance, tiny, milliseconds, percent, tokenText,
+    button, select, checkbox, pool, fit, number, chance, tiny, milliseconds, duration, percent, tokenText,
     inksOf, clearCanvas,
   };
 })();

@@ -4,7 +4,7 @@
 const SpecVizHear = (function () {
   const { newRun, addItem } = SpecVizRun;
 
-  // `told` is {started(run), lane(lane), notice(...), fail(message, kind), complete()}.
+  // `told` is {started(run), notice(...), fail(message, kind), complete()}.
   function newEar(told) {
     const retired = new Set();
     let incoming = null;
@@ -48,7 +48,6 @@ const SpecVizHear = (function () {
         told.notice("");
         told.started(incoming);
       }
-      if (item.kind === "lane") told.lane(incoming.byNumber.get(item.lane));
       return undefined;
     }
 

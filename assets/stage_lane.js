@@ -3,9 +3,11 @@
 
 const SpecVizLane = (function () {
   const { clamp, lastEnd, versusAt } = SpecVizRun;
-  const { placeOf, finishedRound, passesAt, isRead, lookKey } = SpecVizTime;
-  const { word, tell, el, put, say, show, number, percent, milliseconds, PARTS, pool } = SpecVizDom;
+  const { placeOf, finishedRound, rankShown, passesAt, isRead, lookKey } = SpecVizTime;
+  const { word, tell, el, put, say, show, number, percent, milliseconds, PARTS, pool, button } = SpecVizDom;
   const { makeTree, drawTree, lightTree } = SpecVizTree;
+  const { originWords } = SpecVizNumbers;
+  const { speedWords } = SpecVizOthers;
   const { makeSource, drawSource, lightSource } = SpecVizSource;
   const { makeStrip, drawStrip, lightStrip } = SpecVizText;
   const [TREE_MARGIN, TREE_COLUMN, TEXT_LEAST, GAP] = [24, 92, 250, 20];
@@ -13,10 +15,11 @@ const SpecVizLane = (function () {
 
   function makeFigure(name) {
     const value = el("dd", "");
-    const box = el("div", "sv-figure", el("dt", "", word("stage.figure." + name)), value);
+    const words = el("dt", "", word("stage.figure." + name));
+    const box = el("div", "sv-figure", words, value);
     box.title = word("stage.figure_title." + name);
     box.dataset.name = name;
-    return { box, value };
+    return { box, value, name: words };
   }
 
   // Draft, verify, commit: which one it is, what each took, and how far it has come.
@@ -42,34 +45,45 @@ const SpecVizLane = (function () {
     return { root, prefix, words, take: pool(cells, () => el("i", "sv-cachecell")), key: "" };
   }
 
-  function makeLane(lane, index) {
+  // `repaint()` is called when something of the lane is to be shown otherwise.
+  function makeLane(lane, index, repaint) {
     const { info } = lane;
     const figures = Object.fromEntries(FIGURES.map((name) => [name, makeFigure(name)]));
     const words = {
       state: el("span", "sv-state"), place: el("span", "sv-place"), sentence: el("p", "sv-sentence"),
-      agreement: el("p", "sv-agreement"), round: el("h4"),
+      agreement: el("p", "sv-agreement"), round: el("h4"), badge: el("span", "sv-badge"),
     };
     const key = el("span", "sv-lanekey", String(index + 1));
-    const exact = el("span", "sv-chip", word(info.is_lossy ? "stage.lossy" : "stage.exact"));
-    exact.setAttribute("data-lossy", info.is_lossy);
     const explain = el("button", "sv-explain", word("stage.explain"));
+    const close = button("cross", word("stage.close_lane"));
     explain.type = "button";
-    const head = el("header", "sv-lanehead", key, el("h3", "sv-title", tell(info.title)), exact, words.place,
-      words.state, explain);
+    const head = el("header", "sv-lanehead", key, el("h3", "sv-title", tell(info.title)), ...chipsOf(info), words.place,
+      words.state, el("span", "sv-lanetools", explain, close));
     const about = el("p", "sv-about",
-      [tell(info.description), tell(info.prefill), tell(info.knobs)].filter(Boolean).join("; "));
+      [tell(info.description), tell(info.model), tell(info.prefill), tell(info.knobs)].filter(Boolean).join("; "));
     const [tree, source, strip, cache, phases] =
-      [makeTree(lane), makeSource(lane), makeStrip(), makeCache(), makePhases()];
+      [makeTree(lane, repaint), makeSource(lane), makeStrip(), makeCache(), makePhases()];
     const treePanel = el("section", "sv-panel sv-treepanel", el("div", "sv-panelhead", words.round, tree.tools),
-      tree.boxNode, source.root, cache.root);
+      tree.boxNode, tree.ghostLine, source.root, cache.root);
     const textPanel = el("section", "sv-panel sv-textpanel", el("h4", "", word("stage.text")), strip.root, words.agreement);
     const root = el("article", "sv-lane", head, about,
-      el("dl", "sv-figures", ...FIGURES.map((name) => figures[name].box)),
+      el("div", "sv-figurerow", el("dl", "sv-figures", ...FIGURES.map((name) => figures[name].box)), words.badge),
       phases.root, words.sentence);
     const pair = el("div", "sv-pair", treePanel, textPanel);
     root.append(pair);
     root.setAttribute("aria-label", tell(info.title));
-    return { root, pair, figures, words, tree, source, strip, cache, phases, explain, lit: "" };
+    return { root, pair, figures, words, tree, source, strip, cache, phases, explain, close, lit: "" };
+  }
+
+  // What of plain decoding the lane keeps, and whether its model is another than the target.
+  function chipsOf(info) {
+    const exact = el("span", "sv-chip", word("stage.promise." + info.promise));
+    exact.setAttribute("data-lossy", info.promise === "approximate");
+    exact.title = word("stage.promise_title." + info.promise);
+    if (!info.backbone) return [exact];
+    const own = el("span", "sv-chip", word("stage.own_model"));
+    own.title = tell(info.model);
+    return [exact, own];
   }
 
   function drawLane(view, run, lane, time, width, options) {
@@ -142,8 +156,10 @@ const SpecVizLane = (function () {
     const total = done ? done.total : null;
     const versus = done ? versusAt(lane, time) : null;
     const { figures, words } = view;
-    say(figures.speedup.value, lane.info.is_plain ? "1x"
-      : versus && versus.speedup !== null ? versus.speedup.toFixed(2) + "x" : "–");
+    say(figures.speedup.value, speedWords(lane, versus));
+    if (lane.info.backbone && versus && versus.plain !== null) {
+      say(figures.speedup.name, word("stage.figure.speedup_own", { lane: numberOf(run, versus.plain) }));
+    }
     say(figures.rate.value, number(total && total.tokens_per_second, 1));
     say(figures.tau.value, number(total && total.tau, 2));
     say(figures.passes.value, passesAt(place));
@@ -156,9 +172,16 @@ const SpecVizLane = (function () {
     put(words.agreement, "data-state", agreement ? agreement.state : "");
     const isOver = Boolean(lane.end) && time >= lastEnd(lane);
     say(words.state, isOver ? tell(lane.end.sentence) : "");
-    const rank = run.finish.findIndex((one) => one.lane === lane.info.lane);
-    show(words.place, isOver && rank >= 0);
-    if (rank >= 0) say(words.place, word("stage.place", { n: rank + 1 }));
+    const rank = rankShown(run, lane, place);
+    show(words.place, rank > 0);
+    if (rank) say(words.place, word("stage.place", { n: rank }));
+    say(words.badge, word(run.source === "live" ? "stage.measured" : "stage.recorded"));
+    if (!words.badge.title) words.badge.title = originWords(run);
+  }
+
+  // The number that a lane bears on the screen.
+  function numberOf(run, lane) {
+    return run.lanes.findIndex((one) => one.info.lane === lane) + 1;
   }
 
   // `chosen` is {index, row, column} of this lane, or null; lit only where its round is shown.
@@ -182,6 +205,7 @@ const SpecVizLane = (function () {
     const { row, column } = chosen;
     const rows = tree.x.length;
     let found = [];
+    if (row === null) return found; // the round as a whole
     if (row === -1) found = next ? tree.sees[next.parent] : [];
     else if (row < rows) found = tree.sees[row].slice(0, -1);
     else {

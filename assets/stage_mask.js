@@ -5,8 +5,7 @@ const SpecVizMask = (function () {
   const { clamp } = SpecVizRun;
   const { isTold } = SpecVizTime;
   const { word, el, put, say, fit, clearCanvas, checkbox } = SpecVizDom;
-  const SIZE = { label: 84, band: 56, top: 34, min: 5, max: 18, labelled: 11, prefix: 4, gap: 4 };
-  const ROOM = 300;
+  const SIZE = { label: 84, band: 56, top: 34, min: 5, max: 18, labelled: 11, prefix: 4, gap: 4, least: 300 };
 
   function makeMask() {
     const canvas = el("canvas", "sv-mask");
@@ -20,26 +19,27 @@ const SpecVizMask = (function () {
     return { root, canvas, scratch, box, unfold: unfold.input, words, key: "", geometry: null };
   }
 
-  function geometryOf(view, lane, round) {
+  function geometryOf(view, lane, round, room) {
     const rows = round.tree.x.length;
-    const cell = clamp(Math.floor((ROOM - SIZE.label) / Math.max(lane.maxRows, 4)), SIZE.min, SIZE.max);
+    const free = room - SIZE.label - SIZE.band - SIZE.gap - 6;
+    const cell = clamp(Math.floor(free / Math.max(lane.maxRows, 4)), SIZE.min, SIZE.max);
     const isWide = view.unfold.checked;
     const band = isWide ? round.prefix * SIZE.prefix : SIZE.band;
     return { rows, cell, band, left: SIZE.label + band + SIZE.gap, isWide };
   }
 
   // `light` is {row, column, above} of this lane and round, or null.
-  function drawMask(view, lane, place, light, inks, theme) {
+  function drawMask(view, lane, place, light, { inks, theme, room }) {
     const { round, phase } = place;
     const lit = light ? light.row + ":" + (light.column ?? "") : "";
     const isSwept = phase === "verify" && place.part < 1;
-    const key = [lane.info.lane, place.index, phase, isSwept, lit, theme, lane.maxRows,
+    const key = [lane.info.lane, place.index, phase, isSwept, lit, theme, lane.maxRows, room,
       view.unfold.checked, SpecVizWords.language()].join();
     if (view.key === key) return;
     view.key = key;
-    const at = geometryOf(view, lane, round);
+    const at = geometryOf(view, lane, round, room);
     view.geometry = at;
-    const [width, height] = [at.left + at.rows * at.cell + 6, SIZE.top + at.rows * at.cell + 4];
+    const [width, height] = [Math.max(at.left + at.rows * at.cell + 6, SIZE.least), SIZE.top + at.rows * at.cell + 4];
     const pen = clearCanvas(view.scratch, width, height);
     view.box.style.height = SIZE.top + lane.maxRows * at.cell + 14 + "px";
     drawPrefix(pen, at, phase, inks);
@@ -49,7 +49,7 @@ const SpecVizMask = (function () {
     if (phase === "verify") {
       pen.strokeStyle = inks.target;
       pen.lineWidth = 2;
-      pen.strokeRect(SIZE.label - 2, SIZE.top - 3, width - SIZE.label - 3, at.rows * at.cell + 5);
+      pen.strokeRect(SIZE.label - 2, SIZE.top - 3, at.left + at.rows * at.cell - SIZE.label + 3, at.rows * at.cell + 5);
     }
     clearCanvas(view.canvas, width, height).drawImage(view.scratch, 0, 0, width, height);
     put(view.canvas, "aria-label", word("stage.mask_label", { rows: at.rows, prefix: round.prefix }));
@@ -115,7 +115,11 @@ const SpecVizMask = (function () {
     pen.fillStyle = inks.quiet;
     pen.textBaseline = "middle";
     pen.textAlign = "left";
-    pen.fillText(fit(word("stage.prefix", { n: round.prefix }), 26), SIZE.label, 8);
+    const prefix = fit(word("stage.prefix", { n: round.prefix }), 26);
+    pen.fillText(prefix, SIZE.label, 8);
+    pen.fillText(word("stage.mask_columns"), Math.max(at.left, SIZE.label + pen.measureText(prefix).width + 10), 8);
+    pen.textAlign = "right";
+    pen.fillText(word("stage.mask_rows"), SIZE.label - 6, SIZE.top - 10);
     const isLabelled = at.cell >= SIZE.labelled;
     for (let row = 0; row < at.rows; row += 1) {
       const isLit = light && (light.row === row || light.column === row);

@@ -4,19 +4,32 @@
 const SpecVizNumbers = (function () {
   const { finishedRound } = SpecVizTime;
   const { versusAt } = SpecVizRun;
-  const { word, tell, el, say, show, number, percent, milliseconds, PARTS } = SpecVizDom;
-  const { depthBars, histogram, drawCurves } = SpecVizChart;
+  const { word, tell, el, put, say, show, number, percent, milliseconds, PARTS } = SpecVizDom;
+  const { balance, depthBars, histogram, drawCurves, drawRounds } = SpecVizChart;
 
   function makeNumbers() {
     const badge = el("span", "sv-badge");
     const body = el("div", "sv-numbersbody");
+    const origin = el("p", "sv-none");
+    const title = el("h4", "");
+    const [rounds, curve] = [makeChart("stage.rounds"), makeChart("stage.curve")];
+    rounds.root.append(el("p", "sv-none", word("stage.rounds_note")));
+    const root = el("section", "sv-panel sv-numbers", el("div", "sv-panelhead", title, badge), origin, body,
+      rounds.root, curve.root);
+    return { root, title, badge, origin, body, rounds, curve, key: "" };
+  }
+
+  function makeChart(name) {
     const canvas = el("canvas", "sv-curve");
     canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", word("stage.curve"));
-    const curveBox = el("div", "sv-curvebox", el("h5", "", word("stage.curve")), canvas);
-    const title = el("h4", "");
-    const root = el("section", "sv-panel sv-numbers", el("div", "sv-panelhead", title, badge), body, curveBox);
-    return { root, title, badge, body, canvas, curveBox, key: "", curveKey: "" };
+    canvas.setAttribute("aria-label", word(name));
+    return { root: el("div", "sv-curvebox", el("h5", "", word(name)), canvas), canvas, key: "" };
+  }
+
+  // Where and when the numbers of a run were taken.
+  function originWords(run) {
+    const { created, device, dtype } = run.start;
+    return word("stage.origin", { time: created.slice(0, 16).replace("T", " "), device, dtype });
   }
 
   function fold(name, value, how) {
@@ -50,27 +63,39 @@ const SpecVizNumbers = (function () {
 
   function verdictWords(lane, total, versus) {
     if (lane.info.is_plain) return word("stage.plain_verdict");
-    if (!versus || versus.speedup === null) return "";
+    if (!versus) return "";
+    if (versus.speedup === null) return tell(versus.agreement.sentence);
     const values = { rho: number(versus.rho, 2), tau: number(total.tau, 2), speedup: number(versus.speedup, 2) };
     return word(versus.speedup >= 1 ? "stage.faster" : "stage.slower", values);
   }
 
-  function drawNumbers(view, run, lane, place, time, filter, onFilter) {
+  // `look` is {filter, onFilter(length), chosen}: the round or row that is lit, if any.
+  function drawNumbers(view, run, lane, place, time, look) {
+    const { filter, onFilter } = look;
     const done = finishedRound(lane, place);
     const index = done ? done.round : 0;
     const versus = done ? versusAt(lane, time) : null;
     const key = [run.id, lane.info.lane, index, versus ? versus.speedup : "", filter].join() + SpecVizWords.language();
     say(view.title, word("stage.numbers", { lane: tell(lane.info.title) }));
     say(view.badge, word(run.source === "live" ? "stage.measured" : "stage.recorded"));
-    if (view.key === key) return;
-    view.key = key;
+    say(view.origin, originWords(run));
+    if (view.key !== key) {
+      view.key = key;
+      fillNumbers(view, lane, done, versus, filter, onFilter);
+    }
+    light(view, lane, look.chosen);
+  }
+
+  function fillNumbers(view, lane, done, versus, filter, onFilter) {
     const open = new Set([...view.body.querySelectorAll("details[open]")].map((fold) => fold.dataset.fold));
     view.body.replaceChildren();
     if (!done) return;
     const { total } = done;
     const folds = foldsOf(lane, total, versus);
     for (const one of folds) one.open = open.has(one.dataset.fold);
-    view.body.append(el("p", "sv-verdict", verdictWords(lane, total, versus)), ...folds);
+    view.body.append(el("p", "sv-verdict", verdictWords(lane, total, versus)));
+    if (versus && versus.rho !== null) view.body.append(balance(total.tau, versus.rho));
+    view.body.append(...folds);
     if (total.depths.length) {
       view.body.append(el("h5", "", word("stage.by_depth")), depthBars(total.depths),
         el("p", "sv-none", word("stage.how_depth")));
@@ -81,15 +106,38 @@ const SpecVizNumbers = (function () {
     }
   }
 
-  function drawCurve(view, run, lanes, time, end, width, inks, theme) {
-    const last = lanes.map((lane) => (lane.versus.length ? lane.versus[lane.versus.length - 1].time : 0));
-    const key = [run.id, Math.round((time / (end || 1)) * 300), last.join(), width, theme, lanes.length].join()
-      + SpecVizWords.language();
-    show(view.curveBox, lanes.some((lane) => lane.versus.length));
-    if (view.curveKey === key || view.curveBox.hidden || width < 60) return;
-    view.curveKey = key;
-    drawCurves(view.canvas, run, lanes, time, end, width, inks);
+  // The depth and the accepted length that belong to what is chosen.
+  function light(view, lane, chosen) {
+    const round = chosen ? lane.rounds[chosen.index] : null;
+    const depth = round && chosen.row > 0 && chosen.row < round.tree.x.length ? round.tree.depth[chosen.row] : 0;
+    view.body.querySelectorAll(".sv-depthrow").forEach((row, i) => put(row, "data-lit", depth === i + 1));
+    view.body.querySelectorAll(".sv-column").forEach((column, n) =>
+      put(column, "data-lit", Boolean(round) && round.num_drafted > 0 && round.num_accepted === n));
   }
 
-  return { makeNumbers, drawNumbers, drawCurve, tell };
+  // `frame` is {lanes, lane, place, time, chosen, end, width, inks, theme}: speed-ups of the open
+  // lanes, and the rounds of the explained one.
+  function drawCharts(view, run, frame) {
+    const { lanes, lane, place, time, chosen, end, width, theme } = frame;
+    const language = SpecVizWords.language();
+    const last = lanes.map((one) => (one.versus.length ? one.versus[one.versus.length - 1].time : 0));
+    const isReady = width >= 60;
+    show(view.curve.root, lanes.some((one) => one.versus.some((entry) => entry.value.speedup !== null)));
+    const curveKey = [run.id, Math.round((time / (end || 1)) * 300), last.join(), width, theme, lanes.length, language].join();
+    if (isReady && !view.curve.root.hidden && view.curve.key !== curveKey) {
+      view.curve.key = curveKey;
+      drawCurves(view.curve.canvas, run, frame);
+    }
+    show(view.rounds.root, place !== null);
+    const isOver = place && place.phase === "done";
+    const roundsKey = place && [run.id, lane.info.lane, lane.rounds.length, place.index, isOver, chosen && chosen.index,
+      width, theme, language].join();
+    if (!isReady || !place || view.rounds.key === roundsKey) return;
+    view.rounds.key = roundsKey;
+    const versus = versusAt(lane, time);
+    drawRounds(view.rounds, lane, { ...frame, step: versus ? versus.plain_step : null,
+      passed: place.index + (isOver ? 1 : 0), lit: chosen ? chosen.index : place.index });
+  }
+
+  return { makeNumbers, drawNumbers, drawCharts, originWords };
 })();

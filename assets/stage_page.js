@@ -4,8 +4,9 @@
 const SpecVizPage = (function () {
   const { word, tell, el, svg, put, say, show, setIcon, button, select, checkbox, milliseconds, PARTS } = SpecVizDom;
   const { AXES } = SpecVizTime;
-  const { makeNode, placeNode, lookNode } = SpecVizTree;
-  const { makeRace, makeScrub, SCRUB_STEPS } = SpecVizRace;
+  const { makeNode, placeNode, lookNode } = SpecVizNode;
+  const { makeRace, positionUnder, makeScrub, SCRUB_STEPS } = SpecVizRace;
+  const { makeOthers } = SpecVizOthers;
   const MOVES = ["home", "round_back", "back", "play", "forward", "round_forward", "end", "rejection", "best"];
   const SPEEDS = ["0.25", "0.5", "1", "2", "4", "8", "true"];
   const LOOKS = ["root", "pending", "accepted", "rejected", "unreached", "bonus", "recovered", "ghost"];
@@ -14,7 +15,9 @@ const SpecVizPage = (function () {
     ["R", "rejection"], ["B", "best"], ["1–9", "lane"], ["M", "mask"], ["G", "ghosts"], ["I", "ids"],
     ["T", "lost"], ["↑ ↓", "walk"], ["Enter", "pin"], ["Esc", "free"], ["?", "help"],
   ];
-  const SETTINGS = ["rest", "smooth", "calm", "close", "ghosts", "ids", "lost"];
+  const OPTIONS = { rest: "hasRest", smooth: "isSmooth", calm: "isCalm", close: "isClose", ghosts: "hasGhosts",
+    ids: "hasIds", lost: "hasLost" }; // a setting's name in links and words, and in the code
+  const SETTINGS = Object.keys(OPTIONS);
 
   function makeTransport() {
     const buttons = {};
@@ -42,7 +45,7 @@ const SpecVizPage = (function () {
     const boxes = {};
     const root = el("div", "sv-settings");
     for (const name of SETTINGS) {
-      const made = checkbox(word("stage.set." + name), chosen[name]);
+      const made = checkbox(word("stage.set." + name), chosen[OPTIONS[name]]);
       made.root.title = word("stage.set_title." + name);
       boxes[name] = made.input;
       root.append(made.root);
@@ -62,6 +65,12 @@ const SpecVizPage = (function () {
     return root;
   }
 
+  // The colours of a round's parts, which every picture of time uses.
+  function partSamples() {
+    return PARTS.map((part) =>
+      el("span", "sv-legenditem", el("span", "sv-swatch sv-part sv-" + part), word("stage.legend_part." + part)));
+  }
+
   function makeLegend() {
     const items = LOOKS.map((look) => {
       const node = makeNode();
@@ -72,17 +81,16 @@ const SpecVizPage = (function () {
       const picture = svg("svg", { width: 46, height: 36, "aria-hidden": "true" }, node);
       return el("span", "sv-legenditem", picture, word("stage.legend." + look));
     });
-    const parts = PARTS.map((part) =>
-      el("span", "sv-legenditem", el("span", "sv-swatch sv-part sv-" + part), word("stage.legend_part." + part)));
     const ticks = ["all", "some", "none", "plain"].map((outcome) => {
       const tick = el("span", "sv-ticksample");
       tick.setAttribute("data-outcome", outcome);
       return el("span", "sv-legenditem", tick, word("stage.tick." + outcome));
     });
     return el("details", "sv-legend", el("summary", "", word("stage.legend")),
-      el("div", "sv-legendbody", ...items, ...parts, ...ticks));
+      el("div", "sv-legendbody", ...items, ...ticks));
   }
 
+  // `chosen` are the options in force.
   function makePage(chosen) {
     const badge = el("span", "sv-badge");
     const facts = el("span", "sv-facts");
@@ -94,7 +102,9 @@ const SpecVizPage = (function () {
     const spoken = el("p", "sv-spoken");
     spoken.setAttribute("aria-live", "polite");
     const [race, transport, settings, help] = [makeRace(), makeTransport(), makeSettings(chosen), makeHelp()];
-    const lanes = el("div", "sv-lanes");
+    const others = makeOthers();
+    const lanes = el("div", "sv-lanes", others.root);
+    race.axis.append(el("span", "sv-parts", ...partSamples()));
     const pane = el("aside", "sv-pane");
     pane.setAttribute("aria-label", word("stage.pane"));
     const table = el("details", "sv-table", el("summary", "", word("stage.table")), el("div", "sv-tablebox"));
@@ -107,7 +117,32 @@ const SpecVizPage = (function () {
     show(notice, false);
     show(error, false);
     return { root, badge, facts, prompt, notice, error, spoken, race, transport, settings, help, lanes,
-      pane, table, body, empty };
+      others, pane, table, body, empty };
+  }
+
+  // `act` is {move(name), follow(), toggleHelp(), seek(position), seekShare(share), speed(value),
+  // axis(name), setOption(name, isOn), repaint()}.
+  function wirePage(page, act) {
+    const { buttons, live, scrub, speed, axis, help, gear } = page.transport;
+    const { root: settings, boxes } = page.settings;
+    for (const name in buttons) buttons[name].addEventListener("click", () => act.move(name));
+    live.addEventListener("click", act.follow);
+    help.addEventListener("click", act.toggleHelp);
+    gear.addEventListener("click", () => {
+      show(settings, settings.hidden);
+      put(gear, "aria-expanded", !settings.hidden);
+    });
+    scrub.input.addEventListener("input", () => act.seekShare(Number(scrub.input.value) / SCRUB_STEPS));
+    speed.addEventListener("change", () => act.speed(speed.value));
+    axis.addEventListener("change", () => act.axis(axis.value));
+    for (const name of SETTINGS) {
+      boxes[name].addEventListener("change", () => act.setOption(OPTIONS[name], boxes[name].checked));
+    }
+    page.table.addEventListener("toggle", act.repaint);
+    page.race.canvas.addEventListener("click", (event) => {
+      const position = positionUnder(page.race, event);
+      if (position !== null) act.seek(position);
+    });
   }
 
   function drawRunLine(page, run) {
@@ -149,11 +184,22 @@ const SpecVizPage = (function () {
   }
 
   // The explained lane's rounds as a table: the same data for those who do not see the picture.
-  function drawTable(page, lane, onRound) {
+  // `at` is the index of the round that is looked at.
+  function drawTable(page, lane, at, onRound) {
     const box = page.table.lastChild;
     const key = lane.info.lane + ":" + lane.rounds.length + SpecVizWords.language();
-    if (!page.table.open || box.dataset.key === key) return;
-    box.dataset.key = key;
+    if (!page.table.open) return;
+    if (box.dataset.key !== key) {
+      box.dataset.key = key;
+      fillTable(box, lane, onRound);
+    }
+    const rows = box.querySelectorAll("tbody > tr");
+    const lit = box.querySelector("tr[data-lit]");
+    if (lit && lit !== rows[at]) lit.removeAttribute("data-lit");
+    if (rows[at]) put(rows[at], "data-lit", true);
+  }
+
+  function fillTable(box, lane, onRound) {
     const columns = ["round", "drafted", "accepted", "outcome", "text", "draft", "verify", "commit"];
     const head = el("tr", "", ...columns.map((name) => el("th", "", word("stage.column." + name))));
     const rows = lane.rounds.map((round, i) => {
@@ -168,5 +214,5 @@ const SpecVizPage = (function () {
       el("tbody", "", ...rows)));
   }
 
-  return { SETTINGS, SPEEDS, makePage, drawRunLine, drawTransport, drawTable };
+  return { OPTIONS, SETTINGS, SPEEDS, makePage, wirePage, drawRunLine, drawTransport, drawTable };
 })();

@@ -2,7 +2,7 @@
 // pace that can be watched, and steps on the explained lane's clock. It touches no element.
 
 const SpecVizPlay = (function () {
-  const { clamp, runEnd, knownTime, draftingLanes } = SpecVizRun;
+  const { clamp, runEnd, knownTime } = SpecVizRun;
   const { axisEnd, timeAt, positionAt, placeOf, nextStop, previousStop, nextEnd, previousEnd,
     nextRejection, nextEndOfAny } = SpecVizTime;
 
@@ -30,11 +30,10 @@ const SpecVizPlay = (function () {
     return timeAt(lead, player.axis, player.position);
   }
 
-  // A recorded run opens by itself: two rounds, then it waits for the viewer.
-  function open(player, run, isCalm) {
+  // A recorded run opens by itself: two rounds of the explained lane, then it waits for the viewer.
+  function open(player, run, lane, isCalm) {
     if (player.hasOpened) return;
-    const lane = draftingLanes(run)[0];
-    if (!lane || !lane.rounds.length || !(lane.rounds.length > 1 || run.isEnded)) return;
+    if (!lane.rounds.length || !(lane.rounds.length > 1 || run.isEnded)) return;
     player.hasOpened = true;
     const shown = lane.rounds[Math.min(1, lane.rounds.length - 1)].at[3];
     if (isCalm) player.position = lane.rounds[0].at[3];

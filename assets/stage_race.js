@@ -2,10 +2,11 @@
 // beside it; and the ticks of the scrub bar, whose shape tells what became of each draft.
 
 const SpecVizRace = (function () {
-  const { clamp, firstWhere } = SpecVizRun;
-  const { axisEnd, stretch, tokensShown } = SpecVizTime;
-  const { word, tell, el, put, say, clearCanvas, milliseconds, PARTS } = SpecVizDom;
-  const ROW = 28;
+  const { clamp, firstWhere, versusAt } = SpecVizRun;
+  const { axisEnd, stretch, placeOf, finishedRound, tokensShown, rankShown } = SpecVizTime;
+  const { word, tell, el, put, say, clearCanvas, duration, number, PARTS } = SpecVizDom;
+  const { speedWords } = SpecVizOthers;
+  const ROWS = { wide: { height: 28, top: 5 }, narrow: { height: 46, top: 26 } }; // narrow: words above the bar
   const BAR = 18;
   const CLOSE_ROUNDS = 8; // of the longest first round, across a close-up
   const INSET = 8; // half the thumb of the scrub bar
@@ -19,9 +20,10 @@ const SpecVizRace = (function () {
     canvas.setAttribute("aria-label", word("stage.race"));
     const counts = el("div", "sv-racecounts");
     const middle = el("div", "sv-racemiddle", canvas);
-    const axis = el("p", "sv-raceaxis");
-    const root = el("div", "sv-race", names, middle, counts, el("span", ""), axis);
-    return { root, names, canvas, middle, counts, axis, rows: [], key: "", still: "", frame: null };
+    const own = el("span", "sv-raceown");
+    const axis = el("p", "sv-raceaxis", el("span", "sv-raceaxiswords"), own);
+    const root = el("div", "sv-race", names, middle, counts, axis);
+    return { root, names, canvas, middle, counts, axis, own, rows: [], key: "", still: "", frame: null };
   }
 
   function makeRow(lane, index, state) {
@@ -31,7 +33,7 @@ const SpecVizRace = (function () {
     check.addEventListener("change", () => state.showLane(lane, check.checked));
     const lead = el("button", "sv-racename", el("b", "", String(index + 1)), " " + tell(lane.info.title));
     lead.type = "button";
-    lead.title = word("stage.explain_lane");
+    lead.title = [word("stage.explain_lane"), tell(lane.info.model)].filter(Boolean).join(". ");
     lead.addEventListener("click", () => state.explain(lane));
     return { check, lead, name: el("div", "sv-racerow", check, lead) };
   }
@@ -48,9 +50,12 @@ const SpecVizRace = (function () {
       const lane = wanted[view.rows.length];
       const isGhost = view.rows.length >= run.lanes.length;
       const row = isGhost ? makeGhostRow(lane) : makeRow(lane, view.rows.length, state);
-      Object.assign(row, { count: el("span", "sv-racecount"), place: el("span", "sv-raceplace") });
+      const cells = ["speedup", "tau", "count", "place"].map((name) => [name, el("span", "sv-race" + name)]);
+      Object.assign(row, Object.fromEntries(cells));
+      row.speedup.title = word("stage.figure_title.speedup");
+      row.tau.title = word("stage.figure_title.tau");
       view.names.append(row.name);
-      view.counts.append(el("div", "sv-racerow", row.count, row.place));
+      view.counts.append(el("div", "sv-racerow", ...cells.map(([, cell]) => cell)));
       view.rows.push(row);
     }
     return wanted;
@@ -74,38 +79,61 @@ const SpecVizRace = (function () {
   }
 
   function drawRace(view, run, state) {
-    const { position, axis, isClose, lead, shown, width, inks, theme, placeAt } = state;
+    const { position, axis, isClose, width, isNarrow, inks, theme } = state;
     const [from, to] = spanOf(run, axis, position, isClose);
     if (view.rows.length > run.lanes.length + state.ghosts.length ||
         (state.ghosts.length && view.numLanes !== run.lanes.length)) clearRows(view);
     view.numLanes = run.lanes.length;
     const lanes = addRows(view, run, state);
-    lanes.forEach((lane, i) => {
-      const row = view.rows[i];
-      const place = placeAt(lane);
-      say(row.count, word("stage.tokens", { n: tokensShown(place) }));
-      if (!row.lead) return;
-      put(row.lead, "aria-pressed", lane === lead);
-      if (row.check.checked !== shown.has(lane)) row.check.checked = shown.has(lane);
-      const rank = run.finish.findIndex((one) => one.lane === lane.info.lane);
-      const isOver = rank >= 0 && place && place.index === lane.rounds.length - 1 && place.phase === "done";
-      say(row.place, isOver ? word("stage.place", { n: rank + 1 }) : "");
-    });
-    const height = lanes.length * ROW;
+    lanes.forEach((lane, i) => drawWords(view.rows[i], run, lane, state));
+    const row = isNarrow ? ROWS.narrow : ROWS.wide;
+    const height = lanes.length * row.height;
     const scale = width / (to - from || 1);
     const head = Math.round(clamp((position - from) * scale, 0, width));
-    const still = [run.id, run.version, lanes.length, axis, from, to, width, theme].join();
+    const still = [run.id, run.version, lanes.length, axis, from, to, width, row.height, theme,
+      SpecVizWords.language()].join();
     const key = still + ":" + head;
     if (view.key === key || width < 40) return;
     view.key = key;
-    view.frame = { from, to, scale, width, axis, inks };
+    view.frame = { from, to, scale, width, axis, inks, row };
     if (view.still !== still) {
       view.still = still;
       layRace(view, run, lanes, height);
-      const words = axis === "time" ? [milliseconds(from), milliseconds(to)] : [from.toFixed(0), to.toFixed(0)];
-      say(view.axis, word("stage.axis_words." + axis, { from: words[0], to: words[1] }));
+      const words = axis === "time" ? [duration(from), duration(to)] : [from.toFixed(0), to.toFixed(0)];
+      say(view.own, ownWords(run));
+      say(view.axis.firstChild, word("stage.axis_words." + axis, { from: words[0], to: words[1] }));
     }
     blit(view, head, height);
+  }
+
+  // Which lanes are compared with a plain lane of their own.
+  function ownWords(run) {
+    const shown = (number) => run.lanes.findIndex((one) => one.info.lane === number) + 1;
+    return run.lanes.filter((lane) => lane.info.backbone && lane.versus.length).map((lane) => {
+      const { plain } = lane.versus[lane.versus.length - 1].value;
+      return plain === null ? "" : word("stage.own_note", { lane: shown(lane.info.lane), plain: shown(plain) });
+    }).filter(Boolean).join(" ");
+  }
+
+  function drawWords(row, run, lane, state) {
+    const time = state.timeOf(lane);
+    const place = placeOf(lane, time);
+    say(row.count, word("stage.tokens", { n: tokensShown(place) }));
+    if (!row.lead) return;
+    const done = finishedRound(lane, place);
+    say(row.speedup, speedWords(lane, done ? versusAt(lane, time) : null));
+    say(row.tau, word("stage.tau_short", { tau: number(done && done.total.tau, 2) }));
+    put(row.lead, "aria-pressed", lane === state.lead);
+    const isOpen = state.shown.has(lane);
+    if (row.check.checked !== isOpen) row.check.checked = isOpen;
+    const rank = rankShown(run, lane, place);
+    say(row.place, rank ? word("stage.place", { n: rank }) : "");
+  }
+
+  // Nothing of what was drawn before holds.
+  function clearRace(view) {
+    clearRows(view);
+    Object.assign(view, { key: "", still: "" });
   }
 
   function clearRows(view) {
@@ -123,10 +151,10 @@ const SpecVizRace = (function () {
       const pen = clearCanvas(canvas, width, height);
       lanes.forEach((lane, i) => {
         pen.globalAlpha = (isPast ? 1 : 0.25) * (i < run.lanes.length ? 1 : 0.5);
-        drawRow(pen, lane, i * ROW + (ROW - BAR) / 2, view.frame, isPast);
+        drawRow(pen, lane, i * view.frame.row.height + view.frame.row.top, view.frame, isPast);
       });
       pen.globalAlpha = 1;
-      drawPlainLine(pen, run, run.lanes.length * ROW, view.frame);
+      drawPlainLine(pen, run, run.lanes.length * view.frame.row.height, view.frame);
     }
   }
 
@@ -139,7 +167,13 @@ const SpecVizRace = (function () {
     part(view.passed, 0, head);
     part(view.coming, head, width - head);
     pen.fillStyle = inks.text;
-    pen.fillRect(head - 0.75, 0, 1.5, height);
+    for (const [top, tall] of stripes(view.frame.row, height)) pen.fillRect(head - 0.75, top, 1.5, tall);
+  }
+
+  // Where an upright line is drawn: all the way down, but not through words that stand in its way.
+  function stripes(row, height) {
+    if (row === ROWS.wide) return [[0, height]];
+    return Array.from({ length: height / row.height }, (_, i) => [i * row.height + row.top - 2, BAR + 4]);
   }
 
   // Rounds that would be thinner than a pixel are drawn as the first of their pixel.
@@ -180,7 +214,7 @@ const SpecVizRace = (function () {
   // Where the plain lane ended: who ends left of it beat it.
   function drawPlainLine(pen, run, height, frame) {
     const { from, to, scale, axis, inks } = frame;
-    const plain = run.lanes.find((lane) => lane.info.is_plain);
+    const plain = run.lanes.find((lane) => lane.info.is_plain && !lane.info.backbone);
     if (!plain || !plain.end || axis === "tokens" || !plain.rounds.length) return;
     const end = stretch(plain, plain.rounds.length - 1, axis)[1];
     if (end <= from || end > to) return;
@@ -188,10 +222,13 @@ const SpecVizRace = (function () {
     pen.strokeStyle = inks.text;
     pen.setLineDash([4, 3]);
     pen.beginPath();
-    pen.moveTo(x, 0);
-    pen.lineTo(x, height);
+    for (const [top, tall] of stripes(frame.row, height)) {
+      pen.moveTo(x, top);
+      pen.lineTo(x, top + tall);
+    }
     pen.stroke();
     pen.setLineDash([]);
+    if (frame.row === ROWS.narrow) return;
     pen.fillStyle = inks.text;
     pen.font = "600 11px " + inks.font;
     pen.textAlign = "right";
@@ -257,5 +294,5 @@ const SpecVizRace = (function () {
     }
   }
 
-  return { SCRUB_STEPS, makeRace, drawRace, positionUnder, makeScrub, drawTicks };
+  return { SCRUB_STEPS, makeRace, drawRace, clearRace, positionUnder, makeScrub, drawTicks };
 })();

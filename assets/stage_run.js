@@ -12,7 +12,7 @@ const SpecVizRun = (function () {
     return {
       id: envelope.run, source: envelope.source, label: envelope.label, start: null, lanes: [],
       byNumber: new Map(), nextSeq: 0, held: new Map(), isEnded: false, interrupted: "",
-      finish: [], version: 0,
+      finish: [], firstLook: [], version: 0,
     };
   }
 
@@ -45,10 +45,9 @@ const SpecVizRun = (function () {
     if (item.new.text.length > lane.rounds[lane.best].new.text.length) lane.best = index;
     const { tree, draft } = item;
     lane.maxHeight = Math.max(lane.maxHeight, tree.lookahead_y ?? tree.height);
-    const grown = draft.places ? draft.places.lookahead_y ?? draft.places.height : 0;
-    lane.maxGrown = Math.max(lane.maxGrown, lane.maxHeight, grown);
+    lane.maxGrown = Math.max(lane.maxGrown, lane.maxHeight, draft.heights[0]);
     lane.maxRows = Math.max(lane.maxRows, tree.x.length);
-    lane.maxWidth = Math.max(lane.maxWidth, tree.width, draft.places ? draft.places.width : 0);
+    lane.maxWidth = Math.max(lane.maxWidth, tree.width, draft.levels.length + 1);
     lane.hasWindow = lane.hasWindow || draft.window.length > 0;
     lane.hasPool = lane.hasPool || draft.pool !== null;
     lane.hasMatch = lane.hasMatch || draft.match !== null;
@@ -80,8 +79,16 @@ const SpecVizRun = (function () {
     if (item.kind === "end") {
       run.isEnded = true;
       run.finish = item.finish;
+      run.firstLook = item.first_look;
       addVersus(run, item.versus, 0);
     }
+  }
+
+  // The lanes of a run that is not played: those that got somewhere.
+  function playedLanes(items) {
+    const run = newRun({});
+    for (const item of items) addItem(run, item);
+    return run.lanes.filter((lane) => lane.rounds.length);
   }
 
   // Index of the first of `count` for which `test` holds; `count` if none. Tests are monotone.
@@ -130,6 +137,6 @@ const SpecVizRun = (function () {
   }
 
   return {
-    clamp, newRun, addItem, firstWhere, lastEnd, runEnd, knownTime, versusAt, draftingLanes, textToken,
+    clamp, newRun, addItem, playedLanes, firstWhere, lastEnd, runEnd, knownTime, versusAt, draftingLanes, textToken,
   };
 })();

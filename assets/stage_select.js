@@ -6,6 +6,7 @@ const SpecVizSelect = (function () {
   const { placeOf, isTold } = SpecVizTime;
   const { tokenAt, originWords } = SpecVizText;
   const { cellAt } = SpecVizMask;
+  const { roundUnder } = SpecVizChart;
 
   function newSelection() {
     return { hover: null, pin: null };
@@ -13,6 +14,11 @@ const SpecVizSelect = (function () {
 
   function chosenOf(selection) {
     return selection.hover || selection.pin;
+  }
+
+  function isSame(one, other) {
+    return one === other || Boolean(one && other && one.lane === other.lane && one.index === other.index &&
+      one.row === other.row && one.column === other.column);
   }
 
   // With nothing chosen the card tells the decision that ended the round's walk.
@@ -82,6 +88,20 @@ const SpecVizSelect = (function () {
     view.canvas.addEventListener("click", (event) => choose("pin", laneOf(), at(event)));
   }
 
+  // Columns of the chart of rounds: pointing lights a round, a click goes there.
+  function listenRounds(view, laneOf, choose, goTo) {
+    const at = (event) => {
+      const index = roundUnder(view, event);
+      return index < 0 ? null : { index, row: null };
+    };
+    view.canvas.addEventListener("pointermove", (event) => choose("hover", laneOf(), at(event)));
+    view.canvas.addEventListener("pointerleave", () => choose("hover", laneOf(), null));
+    view.canvas.addEventListener("click", (event) => {
+      const chosen = at(event);
+      if (chosen) goTo(laneOf(), chosen.index);
+    });
+  }
+
   // Arrow keys go through the rows of the round, the target's own token last.
   function walkTree(event, view, lane, here, choose) {
     const steps = { ArrowUp: -1, ArrowDown: 1 };
@@ -120,5 +140,5 @@ const SpecVizSelect = (function () {
     event.stopPropagation();
   }
 
-  return { newSelection, chosenOf, deciding, listenLane, listenMask };
+  return { newSelection, chosenOf, isSame, deciding, listenLane, listenMask, listenRounds };
 })();

@@ -69,7 +69,7 @@ const SpecVizText = (function () {
     return node ? listOf(view, lane)[Number(node.getAttribute("data-token"))] : null;
   }
 
-  // `chosen` is {index, row}, the round and the row in it; null frees.
+  // `chosen` is {index, row}, the round and the row in it, or null for all of it; null frees.
   function lightStrip(view, lane, chosen) {
     const key = chosen ? chosen.index + ":" + chosen.row + ":" + view.tokens.length : "";
     if (view.lit === key) return;
@@ -81,7 +81,7 @@ const SpecVizText = (function () {
     const list = listOf(view, lane);
     const first = view.hasLost ? round.firstEntry : round.firstToken;
     for (let i = first; i < view.tokens.length && list[i].index === chosen.index; i += 1) {
-      if (list[i].row !== chosen.row) continue;
+      if (chosen.row !== null && list[i].row !== chosen.row) continue;
       put(view.tokens[i], "data-lit", "self");
       view.litTokens.push(view.tokens[i]);
     }

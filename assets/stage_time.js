@@ -101,6 +101,12 @@ const SpecVizTime = (function () {
     return place.phase === "done" ? place.round : lane.rounds[place.index - 1] || null;
   }
 
+  // Which lane it was to finish, counted from 1, once the playhead is there; 0 before, or if it never did.
+  function rankShown(run, lane, place) {
+    const isOver = place && place.index === lane.rounds.length - 1 && place.phase === "done";
+    return isOver ? run.finish.findIndex((one) => one.lane === lane.info.lane) + 1 : 0;
+  }
+
   // ---- Stops: moments to step to, on one lane's clock --------------------------------------
 
   function stopsOf(round) {
@@ -208,7 +214,7 @@ const SpecVizTime = (function () {
 
   return {
     AXES, axisEnd, stretch, timeAt, positionAt, placeOf, isRead, isTold, passesAt, tokensShown,
-    entriesShown, finishedRound, nextStop, previousStop, nextEnd, previousEnd, nextRejection,
+    entriesShown, finishedRound, rankShown, nextStop, previousStop, nextEnd, previousEnd, nextRejection,
     nextEndOfAny, lookOf, ghostLook, isRanking, ownLook, lookKey, runEnd,
   };
 })();

@@ -1,80 +1,31 @@
 // The candidate tree of a round: keyed boxes at tidy places that stay while time moves. Rows, and
-// pruned candidates as ghosts. Zoom and pan move the picture, never the page: no wheel is heard.
+// pruned candidates as ghosts; above the depths what made the tokens there.
 
 const SpecVizTree = (function () {
   const { clamp } = SpecVizRun;
   const { lookOf, ghostLook, isRanking, ownLook, lookKey, isRead } = SpecVizTime;
-  const { word, MARKS, svg, el, put, say, show, markPath, pool, fit, tiny, button } = SpecVizDom;
+  const { word, svg, el, put, say, show, pool, fit, tiny, milliseconds, button } = SpecVizDom;
+  const { NODE, makeNode, placeNode, lookNode, leftOf, lineY, linkPath } = SpecVizNode;
+  const { sizeTree, listenZoom, followPath, revealRow } = SpecVizPan;
 
-  const NODE = { height: 24, line: 42, pad: 12, minPitch: 78, maxPitch: 132, gap: 18, top: 6 };
-  const CHAR = 6.8; // width of a monospaced character at the size of node texts
-  const ROOM = 380; // tallest tree box; what is taller is panned or fitted
-  const HEAD = { height: 64, line: 12 };
-  const INLINED = ["display", "visibility", "fill", "stroke", "stroke-width", "stroke-dasharray", "opacity",
-    "font-family", "font-size", "font-weight"];
-  const ZOOMS = [0.4, 0.5, 0.65, 0.8, 1, 1.25, 1.5];
+  const CUT = 0.5; // lines between the rows and what was pruned
+  const ROOM = 460; // tallest tree box; what is taller is panned or fitted
+  const HEAD = { line: 12, char: 6 }; // of the small print above a depth
+  const HEAD_HEIGHT = { head: 64, step: 64, level: 34, pass: 34, "": 0 };
 
-  function makeNode() {
-    const shape = svg("rect", { height: NODE.height, y: -NODE.height / 2 });
-    const bar = svg("rect", { class: "sv-nodebar", x: 3, y: NODE.height / 2 - 4.5, height: 2.5 });
-    const text = svg("text", { x: 8, y: 4 });
-    const note = svg("text", { class: "sv-nodenote", x: 3, y: NODE.height / 2 + 11 });
-    const strike = svg("path", { class: "sv-strike" });
-    const mark = svg("path", { class: "sv-mark", transform: "translate(-5 -5)" });
-    const badge = svg("g", { class: "sv-mark-badge" }, svg("circle", { r: 8 }), mark);
-    const group = svg("g", { class: "sv-node" }, shape, bar, text, strike, badge, note);
-    return Object.assign(group, { shape, bar, label: text, note, strike, mark, badge });
-  }
-
-  function placeNode(node, box, x, y, label) {
-    const width = box.pitch - NODE.gap;
-    const columns = Math.floor((width - 14) / CHAR);
-    const shown = fit(label, columns);
-    put(node, "transform", "translate(" + leftOf(box, x) + " " + lineY(box, y) + ")");
-    put(node.shape, "width", width);
-    say(node.label, shown);
-    const end = 8 + Math.min(columns, shown.length) * CHAR;
-    put(node.strike, "d", "M6 0 H" + (end + 2).toFixed(0));
-    put(node.badge, "transform", "translate(" + (width - 2) + " " + (-NODE.height / 2) + ")");
-    node.width = width;
-  }
-
-  function lookNode(node, look) {
-    if (node.getAttribute("data-look") === look) return;
-    put(node, "data-look", look);
-    put(node.mark, "d", markPath(look));
-    put(node.badge, "display", MARKS[look] ? "inline" : "none");
-    put(node.shape, "rx", look === "root" ? 1 : 6);
-  }
-
-  function leftOf(box, x) {
-    return NODE.pad + x * box.pitch;
-  }
-
-  function lineY(box, y) {
-    return box.head + NODE.top + NODE.height / 2 + y * NODE.line;
-  }
-
-  function linkPath(box, x0, y0, x1, y1) {
-    const from = leftOf(box, x0) + box.pitch - NODE.gap;
-    const to = leftOf(box, x1);
-    const [a, b] = [lineY(box, y0), lineY(box, y1)];
-    const middle = from + NODE.gap / 2;
-    return a === b ? "M" + from + " " + a + " H" + to
-      : "M" + from + " " + a + " H" + middle + " V" + b + " H" + to;
-  }
-
-  function makeTree(lane) {
+  // `repaint()` is called when the tree is to show something else at the same moment.
+  function makeTree(lane, repaint) {
     const links = svg("g", {});
     const nodes = svg("g", {});
     const heads = svg("g", { class: "sv-heads" });
     const own = makeNode();
     put(own, "data-row", -1);
     const ownLink = svg("path", { class: "sv-link" });
+    const cut = svg("path", { class: "sv-cut" });
     const sweep = svg("rect", { class: "sv-treesweep", y: 0, width: 3 });
     links.append(ownLink);
     const root = svg("svg", { class: "sv-tree", tabindex: "0", role: "img" },
-      heads, links, nodes, own, sweep);
+      heads, cut, links, nodes, own, sweep);
     const zoom = {
       out: button("minus", word("stage.zoom_out")), into: button("plus", word("stage.zoom_in")),
       fit: button("fit", word("stage.zoom_fit")),
@@ -82,34 +33,54 @@ const SpecVizTree = (function () {
     const box = el("div", "sv-treebox", root);
     const view = {
       root, boxNode: box, zoom, tools: el("span", "sv-tools", ...Object.values(zoom)), own, ownLink,
-      sweep, takeLinks: pool(links, () => svg("path", { class: "sv-link" })),
+      sweep, cut, takeLinks: pool(links, () => svg("path", { class: "sv-link" })),
       takeNodes: pool(nodes, makeNode),
       takeHeads: pool(heads, () => svg("text", { class: "sv-headtext" })),
       nodes: [], links: [], box: null, scale: null, look: "", laid: "", size: [0, 0], pan: [0, 0],
-      head: lane.info.has_heads ? HEAD.height : 0,
+      head: HEAD_HEIGHT[lane.info.column], hasAll: false, ...makeGhostLine(),
     };
     show(view.tools, false); // until a tree is larger than its box
     listenZoom(view);
+    view.ghostMore.addEventListener("click", () => {
+      view.hasAll = !view.hasAll;
+      repaint();
+    });
     return view;
+  }
+
+  // How many of the pruned candidates are to be seen, and a click for the others.
+  function makeGhostLine() {
+    const words = el("span", "");
+    const more = el("button", "sv-openlane", "");
+    more.type = "button";
+    return { ghostWords: words, ghostMore: more, ghostLine: el("p", "sv-ghostline", words, more) };
+  }
+
+  function drawGhostLine(view, draft, options) {
+    const [all, best] = [draft.ghosts.length, draft.num_best];
+    show(view.ghostLine, options.hasGhosts && all > 0);
+    if (view.ghostLine.hidden) return;
+    show(view.ghostMore, best < all);
+    say(view.ghostWords, word("stage.ghosts_shown", { shown: view.hasAll ? all : best, all }));
+    say(view.ghostMore, view.hasAll ? word("stage.ghosts_best", { n: best }) : word("stage.ghosts_all", { n: all }));
   }
 
   // ---- Geometry: runs once when the round under the playhead changes ------------------------
 
-  function placesOf(round, hasGhosts) {
-    const { tree, draft } = round;
-    if (hasGhosts && draft.places) return draft.places;
-    const next = round.next ? [round.next.x, round.next.y] : null;
-    return { x: tree.x, y: tree.y, next, lookahead_y: tree.lookahead_y,
-      width: tree.width, height: tree.height };
+  // Where all stand: rows, then ghosts below them, a little apart.
+  function placesOf(round, ghosts) {
+    const { tree, next } = round;
+    return { x: [...tree.x, ...ghosts.map((ghost) => ghost.depth)],
+      y: [...tree.y, ...ghosts.map((ghost) => ghost.y + CUT)], next: next ? [next.x, next.y] : null };
   }
 
   function layTree(view, lane, round, width, options) {
     const { tree, draft } = round;
-    const places = placesOf(round, options.hasGhosts);
     const room = Math.floor((width - NODE.pad * 2) / Math.max(lane.maxWidth, 3));
     const box = { pitch: clamp(room, NODE.minPitch, NODE.maxPitch), head: view.head };
-    const ghosts = options.hasGhosts ? draft.ghosts : [];
+    const ghosts = options.hasGhosts ? draft.ghosts.slice(0, view.hasAll ? draft.ghosts.length : draft.num_best) : [];
     const rows = tree.x.length;
+    const places = placesOf(round, ghosts);
     view.box = box;
     view.places = places;
     view.ghosts = ghosts;
@@ -127,16 +98,19 @@ const SpecVizTree = (function () {
         : linkPath(box, places.x[parent], places.y[parent], places.x[i], places.y[i]));
     }
     if (round.next) {
-      const [x, y] = places.next || [round.next.x, round.next.y];
-      const { parent, text } = round.next;
+      const { x, y, parent, text } = round.next;
       placeNode(view.own, box, x, y, text);
       put(view.ownLink, "d", linkPath(box, places.x[parent], places.y[parent], x, y));
     }
-    if (view.head) layHeads(view, draft.heads, box);
-    const height = places.lookahead_y ?? places.height;
-    view.size = [NODE.pad + places.width * box.pitch, lineY(box, height - 1) + NODE.line - NODE.height / 2];
-    put(view.sweep, "height", view.size[1]);
-    const most = options.hasGhosts ? lane.maxGrown : lane.maxHeight;
+    if (view.head) layHeads(view, lane.info.column, draft, box);
+    drawGhostLine(view, draft, options);
+    const own = tree.lookahead_y ?? tree.height;
+    const height = ghosts.length ? draft.heights[view.hasAll ? 1 : 0] + CUT : own;
+    const deepest = Math.max(tree.width, ...ghosts.map((ghost) => ghost.depth + 1));
+    view.size = [NODE.pad + deepest * box.pitch, lineY(box, height - 1) + NODE.line - NODE.height / 2];
+    put(view.sweep, "height", lineY(box, own - 1) + NODE.line - NODE.height / 2); // ghosts are not read
+    put(view.cut, "d", ghosts.length ? "M0 " + (lineY(box, own) - 6) + " H" + view.size[0] : "");
+    const most = options.hasGhosts ? Math.max(lane.maxGrown + CUT, height) : lane.maxHeight;
     const wanted = view.head + NODE.top + most * NODE.line + 6;
     view.boxNode.style.height = Math.min(wanted, ROOM) + "px";
     view.room = [width, Math.min(wanted, ROOM)];
@@ -144,16 +118,21 @@ const SpecVizTree = (function () {
     put(view.root, "aria-label", SpecVizDom.tell(round.sentence));
   }
 
-  // Head i stands above depth i with its likeliest guesses.
-  function layHeads(view, heads, box) {
+  // Above a depth stands what made its tokens: a head or step with its likeliest guesses, a level
+  // with how many it grew and kept, a pass with what it took.
+  function layHeads(view, column, draft, box) {
     const texts = [];
-    heads.forEach((guesses, i) => {
-      const x = leftOf(box, i + 1) + 3;
-      texts.push([x, 11, word("stage.head", { n: i + 1 }), true]);
-      guesses.forEach(([text, , prob], k) => {
-        const columns = Math.floor((box.pitch - NODE.gap) / 5.8) - 4;
-        texts.push([x, 23 + k * HEAD.line, tiny(prob).padEnd(4) + fit(text, columns), false]);
-      });
+    const columns = Math.floor((box.pitch - NODE.gap) / HEAD.char);
+    const print = (depth, line, text) =>
+      texts.push([leftOf(box, depth) + 3, 11 + line * HEAD.line, fit(text, columns), line === 0]);
+    draft.heads.forEach((guesses, i) => {
+      print(i + 1, 0, word("stage.column_of." + column, { n: i + 1 }));
+      guesses.forEach(([text, , prob], k) => print(i + 1, k + 1, tiny(prob).padEnd(4) + text));
+    });
+    draft.levels.forEach(([grown, kept], i) => {
+      print(i + 1, 0, word("stage.column_of." + column, { n: i + 1 }));
+      if (grown !== null) print(i + 1, 1, word("stage.level_kept", { grown, kept }));
+      else if (column === "pass" && i < draft.steps.length) print(i + 1, 1, milliseconds(draft.steps[i]));
     });
     const made = view.takeHeads(texts.length);
     texts.forEach(([x, y, text, isName], i) => {
@@ -164,85 +143,11 @@ const SpecVizTree = (function () {
     });
   }
 
-  // ---- Zoom and pan ------------------------------------------------------------------------
-
-  function sizeTree(view) {
-    const [w, h] = view.size;
-    const scale = view.scale === "fit"
-      ? Math.min(1, view.room[0] / w, view.room[1] / h) : view.scale || 1;
-    view.shownScale = scale;
-    put(view.root, "width", Math.ceil(w * scale));
-    put(view.root, "height", Math.ceil(h * scale));
-    put(view.root, "viewBox", "0 0 " + w + " " + h);
-    const isLarge = w * scale > view.room[0] + 1 || h * scale > view.room[1] + 1;
-    view.isLarge = isLarge;
-    put(view.boxNode, "data-pans", isLarge);
-    if (isLarge || view.scale !== null) show(view.tools, true);
-    put(view.zoom.fit, "aria-pressed", view.scale === "fit");
-    panTo(view, ...view.pan);
-  }
-
-  // Moved by a transform: scrolling would force a layout of the page on the spot.
-  function panTo(view, left, top) {
-    const most = view.size.map((side, i) => Math.max(0, side * view.shownScale - view.room[i]));
-    view.pan = [clamp(left, 0, most[0]), clamp(top, 0, most[1])].map(Math.round);
-    const moved = view.pan[0] || view.pan[1]
-      ? "translate(" + -view.pan[0] + "px, " + -view.pan[1] + "px)" : "";
-    if (view.root.style.transform !== moved) view.root.style.transform = moved;
-  }
-
-  function listenZoom(view) {
-    const step = (by) => {
-      const at = ZOOMS.findIndex((zoom) => zoom >= view.shownScale - 0.01);
-      view.scale = ZOOMS[clamp(at + by, 0, ZOOMS.length - 1)];
-      sizeTree(view);
-    };
-    view.zoom.out.addEventListener("click", () => step(-1));
-    view.zoom.into.addEventListener("click", () => step(1));
-    view.zoom.fit.addEventListener("click", () => {
-      view.scale = view.scale === "fit" ? 1 : "fit";
-      sizeTree(view);
-    });
-    let from = null;
-    view.boxNode.addEventListener("pointerdown", (event) => {
-      from = { x: event.clientX, y: event.clientY, left: view.pan[0], top: view.pan[1], id: event.pointerId };
-      view.isDragged = false;
-    });
-    view.boxNode.addEventListener("pointermove", (event) => {
-      if (!from || event.buttons === 0) return;
-      const [dx, dy] = [event.clientX - from.x, event.clientY - from.y];
-      if (!view.isDragged && Math.hypot(dx, dy) > 5) {
-        view.isDragged = true;
-        view.boxNode.setPointerCapture(from.id);
-      }
-      if (view.isDragged) panTo(view, from.left - dx, from.top - dy);
-    });
-    const release = () => { from = null; };
-    view.boxNode.addEventListener("pointerup", release);
-    view.boxNode.addEventListener("pointercancel", release);
-  }
-
-  // Brings the end of the path into a box too small for its tree, once the walk is told.
-  function followPath(view, place) {
-    const key = place.index + place.phase;
-    if (view.followed === key) return;
-    view.followed = key;
-    const { round, phase } = place;
-    const { places, shownScale: scale } = view;
-    const isTold = phase === "done" || phase === "commit";
-    const row = Math.max(round.tree.status.lastIndexOf("accepted"), 0);
-    const [x, y] = !isTold ? [0, places.y[0]] : round.next && places.next ? places.next
-      : [places.x[row], places.y[row]];
-    const top = (lineY(view.box, y) + NODE.line) * scale - view.room[1];
-    const left = leftOf(view.box, x + 1) * scale - view.room[0];
-    panTo(view, left, top);
-  }
-
   // ---- What it looks like at a place -------------------------------------------------------
 
   function drawTree(view, lane, place, width, options) {
     const laid = [place.index, width, lane.maxHeight, lane.maxGrown, lane.maxWidth,
-      options.hasGhosts, options.hasIds].join();
+      options.hasGhosts, options.hasIds, view.hasAll].join();
     if (view.laid !== laid) {
       view.laid = laid;
       view.look = "";
@@ -305,38 +210,10 @@ const SpecVizTree = (function () {
     view.nodes.forEach((node, i) => {
       put(node, "data-lit", !light ? "" : i === light.row ? "self" : light.above.includes(i) ? "above" : "");
     });
+    view.links.forEach((link, i) => put(link, "data-lit", Boolean(light) && (i === light.row || light.above.includes(i))));
     put(view.own, "data-lit", light && light.row === -1 ? "self" : "");
     if (light && light.row !== null) revealRow(view, light.row);
   }
 
-  function revealRow(view, row) {
-    if (!view.isWalked || row < 0 || !view.places) return;
-    const { shownScale: scale } = view;
-    const y = lineY(view.box, view.places.y[row]) * scale;
-    const x = leftOf(view.box, view.places.x[row]) * scale;
-    const [left, top] = view.pan;
-    if (y < top + 20 || y > top + view.room[1] - 30 || x < left || x > left + view.room[0] - 60) {
-      panTo(view, x - view.room[0] / 2, y - view.room[1] / 2);
-    }
-  }
-
-  // The tree as a drawing of its own, at full size: every style that matters stands in it.
-  function pictureOf(view) {
-    const copy = view.root.cloneNode(true);
-    copy.style.transform = "";
-    const [from, to] = [[view.root, ...view.root.querySelectorAll("*")], [copy, ...copy.querySelectorAll("*")]];
-    from.forEach((node, i) => {
-      const style = getComputedStyle(node);
-      for (const name of INLINED) to[i].style.setProperty(name, style.getPropertyValue(name));
-    });
-    to.filter((node) => node.style.display === "none" || node.style.visibility === "hidden")
-      .forEach((node) => node.remove());
-    put(copy, "xmlns", "http://www.w3.org/2000/svg");
-    put(copy, "width", view.size[0]);
-    put(copy, "height", view.size[1]);
-    copy.style.background = getComputedStyle(view.root.closest(".sv-lane")).backgroundColor;
-    return copy;
-  }
-
-  return { pictureOf, makeTree, drawTree, lightTree, makeNode, placeNode, lookNode };
+  return { makeTree, drawTree, lightTree };
 })();

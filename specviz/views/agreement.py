@@ -44,9 +44,11 @@ def expected_state(lane: LaneStart) -> State:
     return "independent"
 
 
-def unpaired() -> Agreement:
-    """Of a lane whose own model decodes plainly in no lane of the run: nothing to compare with."""
-    return Agreement("unpaired", 0, None, message("agree.unpaired"))
+def unpaired(*, is_alone: bool = False) -> Agreement:
+    """Of a lane whose own model decodes plainly in no lane of the run: nothing to compare with.
+    `is_alone`: no lane of the run decodes plainly at all."""
+    said = message("agree.alone") if is_alone else message("agree.unpaired")
+    return Agreement("unpaired", 0, None, said)
 
 
 class Comparison:

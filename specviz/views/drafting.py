@@ -7,6 +7,7 @@ not told is None.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import accumulate
 from typing import Any
 
@@ -14,25 +15,35 @@ from specviz.trace import Candidate, RoundTrace
 from specviz.tree import DraftTree
 from specviz.views.numbers import short
 from specviz.views.tokens import glyphs
-from specviz.views.tree_layout import layout_of
 
-MAX_GHOSTS = 24  # pruned candidates that are shown: the best scored, and what stands above them
-MAX_GUESSES = 4  # of a head, above its depth
-HEADS = {"medusa", "mtp"}  # drafters whose part i guesses the token at depth i
+MAX_GHOSTS = 24  # pruned candidates shown at first: the best scored, and what stands above them
+MAX_GUESSES = 4  # above a depth
+COLUMNS = {  # what a drafter calls that which makes the tokens at one depth
+    "medusa": "head",
+    "mtp": "step",
+    "eagle": "level",
+    "eagle2": "level",
+    "eagle3": "level",
+    "draft_model": "pass",
+}
+GUESSING = {"head", "step"}  # columns whose likeliest guesses are listed
 
 
-def drafting(round_: RoundTrace, next_parent: int, *, has_heads: bool) -> dict[str, Any]:
-    """The "draft" of a round item; see `views/stage.py` for its fields."""
+def drafting(round_: RoundTrace, top: int, *, column: str) -> dict[str, Any]:
+    """The "draft" of a round item; see `views/stage.py` for its fields. `top` is the first line below
+    the rows: pruned candidates stand there, so that the tree is the same with them and without."""
     rows = _rows_of(round_.tree, round_.candidates)
-    ghosts = _ghosts(round_.candidates, rows)
+    ghosts, num_best = _ghosts(round_.candidates, rows)
     ranks = _ranks(round_.candidates)
     numbers = {index: len(round_.tree) + k for k, index in enumerate(ghosts)} | rows
     moments = _moments(round_)
+    lines, heights = _ghost_lines(round_, ghosts, num_best, ranks, top)
     return {
         "steps": [short(seconds) for seconds in round_.draft_step_seconds],
         "grown_at": short(moments[-1] if moments else round_.draft_seconds),
         "num_grown": len(round_.candidates),
         "num_pruned": sum(not c.is_kept for c in round_.candidates),
+        "num_best": num_best,
         **_row_facts(round_, rows, ranks, moments),
         "ghosts": [
             {
@@ -42,12 +53,14 @@ def drafting(round_: RoundTrace, next_parent: int, *, has_heads: bool) -> dict[s
                 "depth": round_.candidates[i].depth,
                 "score": short(round_.candidates[i].score),
                 "rank": ranks[i],
+                "y": lines[i],
                 "born": short(_born(round_.candidates[i], moments, round_.draft_seconds)),
             }
             for i in ghosts
         ],
-        "places": _places(round_, ghosts, numbers, next_parent) if ghosts else None,
-        "heads": _heads(round_.tree, round_) if has_heads else [],
+        "heights": heights,
+        "heads": _heads(round_.tree, round_) if column in GUESSING else [],
+        "levels": _levels(round_) if column not in GUESSING else [],
         "window": window_levels(round_.tree),
         "pool": _pool(round_),
         "match": _match(round_),
@@ -66,19 +79,19 @@ def _rows_of(tree: DraftTree, candidates: tuple[Candidate, ...]) -> dict[int, in
     return rows
 
 
-def _ghosts(candidates: tuple[Candidate, ...], rows: dict[int, int]) -> list[int]:
-    """The best of those that became no row, each with all that stands above it, in their order."""
+def _ghosts(candidates: tuple[Candidate, ...], rows: dict[int, int]) -> tuple[list[int], int]:
+    """Those that became no row, and how many of them, from the first, are the best scored, each
+    with all that stands above it. Both parts are in the order of growth, so parents come first."""
     lost = [i for i in range(len(candidates)) if i not in rows]
-    lost.sort(key=lambda i: (-candidates[i].score, i))
     chosen: set[int] = set()
-    for index in lost:
+    for index in sorted(lost, key=lambda i: (-candidates[i].score, i)):
         path = {index}
         while (above := candidates[min(path)].parent) not in rows:
             path.add(above)
         if len(chosen | path) > MAX_GHOSTS:
             break
         chosen |= path
-    return sorted(chosen)
+    return [*sorted(chosen), *(i for i in lost if i not in chosen)], len(chosen)
 
 
 def _ranks(candidates: tuple[Candidate, ...]) -> list[int]:
@@ -123,26 +136,21 @@ def _row_facts(
     }
 
 
-def _places(
-    round_: RoundTrace, ghosts: list[int], numbers: dict[int, int], next_parent: int
-) -> dict[str, Any]:
-    """Where all stand while the pruned are shown too: rows in order, then ghosts."""
-    tree, end = round_.tree, round_.tree.num_draft_tokens + 1
-    shift = {row: row + len(ghosts) * (row >= end) for row in range(len(tree))}
-    shift |= {len(tree) + k: end + k for k in range(len(ghosts))}  # ghosts stand before lookahead
-    above = [numbers.get(round_.candidates[i].parent, 0) for i in ghosts]
-    parents = [*tree.parents[:end], *(shift[number] for number in above)]
-    parents += [shift[parent] for parent in tree.parents[end:]]
-    found = layout_of(parents, tree.num_lookahead_rows, next_parent)
-    order = [shift[number] for number in range(len(tree) + len(ghosts))]
-    return {
-        "x": [found.x[i] for i in order],
-        "y": [found.y[i] for i in order],
-        "next": found.next_cell,
-        "lookahead_y": found.lookahead_y,
-        "width": found.width,
-        "height": found.height,
-    }
+def _ghost_lines(
+    round_: RoundTrace, ghosts: list[int], num_best: int, ranks: list[int], top: int
+) -> tuple[dict[int, int], list[int]]:
+    """The line of each pruned candidate, in the column of its depth: the best first. And how many
+    lines are in use with the best alone, and with all."""
+    used: dict[int, int] = defaultdict(int)
+    lines: dict[int, int] = {}
+    heights = []
+    for part in (ghosts[:num_best], ghosts[num_best:]):
+        for index in sorted(part, key=lambda i: ranks[i]):
+            depth = round_.candidates[index].depth
+            lines[index] = top + used[depth]
+            used[depth] += 1
+        heights.append(top + max(used.values(), default=0))
+    return lines, heights
 
 
 def _heads(tree: DraftTree, round_: RoundTrace) -> list[list[Any]]:
@@ -159,6 +167,19 @@ def _heads(tree: DraftTree, round_: RoundTrace) -> list[list[Any]]:
             for token, (text, chance) in sorted(guesses[depth].items(), key=lambda g: -g[1][1])
         ][:MAX_GUESSES]
         for depth in sorted(guesses)
+    ]
+
+
+def _levels(round_: RoundTrace) -> list[list[int | None]]:
+    """At each depth: how many candidates were grown there (None: it is not told), and how many
+    rows of the draft stand there."""
+    tree = round_.tree
+    kept = [tree.depths[row] for row in range(1, tree.num_draft_tokens + 1)]
+    grown = [candidate.depth for candidate in round_.candidates]
+    deepest = max([0, *kept, *grown])
+    return [
+        [grown.count(depth) if grown else None, kept.count(depth)]
+        for depth in range(1, deepest + 1)
     ]
 
 

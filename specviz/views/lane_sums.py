@@ -65,18 +65,21 @@ class LaneSums:
             "time": time_item(sums.time),
         }
 
-    def versus(self, plain: LaneSums | None) -> Item:
-        """This lane beside the plain one of its backbone, each as far as it has come."""
+    def versus(self, plain: LaneSums | None, *, is_alone: bool = False) -> Item:
+        """This lane beside the plain one of its backbone, each as far as it has come. Without one
+        there is no speed-up; `is_alone` if the race has no plain lane of any model."""
         ours, theirs = self.tally, Tally() if plain is None else plain.tally
         is_timed = ours.time.seconds > 0 and theirs.time.seconds > 0
         agreement = (
-            unpaired()
+            unpaired(is_alone=is_alone and not self.start.backbone)
             if plain is None
             else self.comparison.update(self.answer, plain.answer, plain.odds)
         )
         return {
+            "plain": None if plain is None else plain.start.lane,
             "speedup": short(ours.speedup(theirs)) if is_timed else None,
             "rho": short(ours.rho(theirs)) if is_timed else None,
+            "plain_step": short(theirs.seconds_per_round) if is_timed else None,
             "agreement": {
                 "state": agreement.state,
                 "num_tokens": agreement.num_tokens,

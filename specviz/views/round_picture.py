@@ -14,7 +14,7 @@ from specviz.views.tree_layout import TreeLayout, tree_layout
 RoundOutcome: TypeAlias = Literal["plain", "none", "some", "all"]
 
 
-def picture(round_: RoundTrace, *, has_heads: bool) -> dict[str, Any]:
+def picture(round_: RoundTrace, *, column: str) -> dict[str, Any]:
     """The "tree", "draft", "next", "new" and "outcome" of a round item."""
     path = (0, *round_.verdict.accepted_rows)
     layout = tree_layout(round_.tree, next_parent=path[-1])
@@ -23,7 +23,7 @@ def picture(round_: RoundTrace, *, has_heads: bool) -> dict[str, Any]:
     return {
         "outcome": outcome(round_),
         "tree": _tree(round_, layout),
-        "draft": drafting(round_, path[-1], has_heads=has_heads),
+        "draft": drafting(round_, layout.height, column=column),
         "next": _next(round_, layout, path[-1], own_kind),
         "new": {
             "text": [glyphs(text) for text in round_.new_texts],

@@ -30,14 +30,19 @@ Items, told apart by "kind" (times in seconds on the lane's own clock, prefill e
     progress  stage, message, done, total
     start     created, target, device, dtype, quantisation, source, path, machine (messages), prompt
               (cleaned text), prompt_tokens (texts), num_prompt_tokens, prefill_seconds, sampling (message),
-              seed, max_new_tokens
-    lane      lane, name, title, description, knobs, prefill (messages), is_plain, is_lossy,
-              rule "greedy" | "rejection" | "coupled", has_heads, prefill_seconds
+              seed, max_new_tokens, settings {name: value}, versions {library: version}, commit
+    lane      lane, name, title, description, knobs, prefill (messages), is_plain,
+              backbone (text, empty: the target) and model (message about it, or empty),
+              family "plain" | "chain" | "tree" | "text" (how it drafts), promise "text" |
+              "distribution" | "approximate" (what of plain decoding it keeps), rule "greedy" |
+              "rejection" | "coupled", column "head" | "step" | "level" | "pass" | "" (what makes
+              the tokens of one depth), prefill_seconds
     round     lane, round (from 1), at [start, drafted, verified, end], outcome "plain" | "none" |
               "some" | "all", tree, draft, next, new, kept_rows, lost_rows, prefix, rows_written,
               rows_kept, num_drafted, num_accepted, time, total, versus, sentence (message)
     lane_end  lane, reason, sentence (message)
-    end       wall_seconds, versus, finish [{lane, seconds}], the first to finish first
+    end       wall_seconds, versus, finish [{lane, seconds}], the first to finish first,
+              first_look (the two lanes that a first look should see)
     failure   message
 
 A message is [key, values] of `specviz/words.py`, or a text as it stands.
@@ -49,11 +54,12 @@ A message is [key, values] of `specviz/words.py`, or a text as it stands.
               odds {row: {gap, tokens [[text, id, p, q, residual, softmax], ...]}} of the rows that
               the walk came to
     draft     steps (seconds of each pass of the drafter), born (seconds into the round at which
-              each row was made), grown_at, score, rank (null without candidates), num_grown, num_pruned,
-              ghosts [{text, id, parent, depth, score, rank, born}] pruned candidates, number
-              N + k for the k-th, places {x, y, next, lookahead_y, width, height} of rows and ghosts
-              (null without ghosts), heads [[text, id, probability], ...] by depth, window (levels
-              of columns of rows), pool {size, ngrams (rows)} or null, match {start, length,
+              each row was made), grown_at, score, rank (null without candidates), num_grown,
+              num_pruned, ghosts [{text, id, parent, depth, score, rank, born, y (line)}] pruned
+              candidates, number N + k for the k-th, num_best (so many ghosts, from the first,
+              have the best scores), heights (lines in use with the best, and with all ghosts),
+              heads [[text, id, probability], ...] by depth, levels [[grown or null, kept], ...] by
+              depth, window (levels of columns of rows), pool {size, ngrams (rows)} or null, match {start, length,
               copied} in tokens of the text or null
     next      the target's own token: text, id, kind "bonus" | "recovered" | "plain", x, y, parent
     new       text, id, row and origin of each committed token; an origin is a depth (drafted) or a
@@ -62,8 +68,9 @@ A message is [key, values] of `specviz/words.py`, or a text as it stands.
               num_accepted, acceptance_rate, depths [[reached, accepted, rate, low, high], ...],
               lengths [rounds that accepted 0, 1, ... tokens], time
     time      draft, verify, commit: {seconds, share} each
-    versus    {lane: {speedup, rho, agreement}} against the plain lane, for every lane that this
-              event changed; agreement is {state, num_tokens, top_two_gap, sentence (message)}
+    versus    {lane: {plain (the lane compared with; null: there is none), speedup, rho,
+              plain_step (seconds), agreement}} for every lane that this event changed; agreement
+              is {state, num_tokens, top_two_gap, sentence (message)}
 """
 
 from __future__ import annotations
@@ -83,20 +90,23 @@ from specviz.trace import (
     SessionEvent,
 )
 from specviz.views.agreement import Comparison, is_greedy
-from specviz.views.drafting import HEADS
+from specviz.views.drafting import COLUMNS
 from specviz.views.lane_sums import LaneSums, time_item
+from specviz.views.lineup import first_look, lane_item
 from specviz.views.numbers import short
 from specviz.views.round_picture import check_lengths, picture
-from specviz.views.summary import lane_end_message, own_prefill, round_message
-from specviz.views.told import knobs_message, told
+from specviz.views.summary import lane_end_message, round_message
 from specviz.views.tokens import glyphs, legible, legible_message
-from specviz.words import Message, message, table
+from specviz.views.told import told
+from specviz.words import Message, message
 
 Item: TypeAlias = dict[str, Any]
 SCRIPTS = (  # each needs those before it, and SpecVizWords
     "stage_run.js",
     "stage_time.js",
     "stage_dom.js",
+    "stage_node.js",
+    "stage_pan.js",
     "stage_tree.js",
     "stage_source.js",
     "stage_mask.js",
@@ -104,11 +114,19 @@ SCRIPTS = (  # each needs those before it, and SpecVizWords
     "stage_card.js",
     "stage_chart.js",
     "stage_numbers.js",
+    "stage_others.js",
     "stage_race.js",
     "stage_lane.js",
     "stage_page.js",
     "stage_play.js",
     "stage_select.js",
+    "stage_pane.js",
+    "stage_place.js",
+    "stage_first.js",
+    "stage_clock.js",
+    "stage_sizes.js",
+    "stage_speak.js",
+    "stage_keys.js",
     "stage_hear.js",
     "stage.js",
 )
@@ -154,21 +172,7 @@ class StageFeed:
         self._lanes[start.lane] = lane
         if lane.is_plain:
             self._plain.setdefault(start.backbone, lane)
-        rule = "greedy" if is_greedy(start.sampling) else start.verification
-        return {
-            "kind": "lane",
-            "lane": start.lane,
-            "name": legible(start.name),
-            "title": _title(start),
-            "description": told(start.description, "drafts."),
-            "prefill": own_prefill(start) or "",
-            "knobs": knobs_message(start.knobs),
-            "is_plain": lane.is_plain,
-            "is_lossy": start.exactness == "lossy",
-            "rule": rule,
-            "has_heads": start.drafter in HEADS,
-            "prefill_seconds": short(start.drafter_prefill_seconds),
-        }
+        return lane_item(start)
 
     def _end(self, event: RunEnd) -> Item:
         """The lanes that came to the end of their text, by what it cost on their own clock."""
@@ -179,6 +183,7 @@ class StageFeed:
             "wall_seconds": short(event.wall_seconds),
             "versus": self._versus(self._lanes),
             "finish": [{"lane": n, "seconds": short(self._lanes[n].seconds)} for n in done],
+            "first_look": first_look(self._lanes.values(), self._plain),
         }
 
     def _round(self, round_: RoundTrace) -> Item:
@@ -195,7 +200,7 @@ class StageFeed:
             "lane": round_.lane,
             "round": round_.index + 1,
             "at": [round(seconds, 9) for seconds in at],
-            **picture(round_, has_heads=lane.start.drafter in HEADS),
+            **picture(round_, column=COLUMNS.get(lane.start.drafter, "")),
             "prefix": round_.cache_length,
             "rows_written": round_.rows_written,
             "rows_kept": round_.rows_kept,
@@ -215,9 +220,9 @@ class StageFeed:
             plain = self._plain.get(lane.start.backbone)
             if plain is lane or not lane.num_rounds:
                 continue
-            if plain is None and (lane.start.backbone or self._plain):
-                found[str(number)] = lane.versus(None)
-            elif plain is not None and plain.num_rounds:
+            if plain is None:
+                found[str(number)] = lane.versus(None, is_alone=not self._plain)
+            elif plain.num_rounds:
                 found[str(number)] = lane.versus(plain)
         return found
 
@@ -241,13 +246,17 @@ def _start_item(start: RunStart) -> Item:
         "sampling": _sampling(start),
         "seed": request.seed,
         "max_new_tokens": request.max_new_tokens,
+        "settings": _settings(start),
+        "versions": {name: legible(version) for name, version in start.versions.items()},
+        "commit": legible(start.commit),
     }
 
 
-def _title(start: LaneStart) -> Message | str:
-    """The drafter's title, in any language if it is the one of this program's words."""
-    key = f"drafter.{start.drafter}.title"
-    return message(key) if table("en").get(key) == start.title else legible(start.title)
+def _settings(start: RunStart) -> dict[str, Any]:
+    """What was asked for besides prompt, lanes, seed and budget, by its name in a request."""
+    request = start.request
+    more = ("precision", "verification", "is_chat")
+    return {**asdict(request.sampling), **{name: getattr(request, name) for name in more}}
 
 
 def _sampling(start: RunStart) -> Message:

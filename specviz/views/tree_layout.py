@@ -8,7 +8,6 @@ their tokens. Lookahead rows stand in a block of their own below.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.tree import DraftTree
@@ -26,11 +25,7 @@ class TreeLayout:
 
 def tree_layout(tree: DraftTree, next_parent: int) -> TreeLayout:
     """Cells of every row, and one more for the token the target adds under `next_parent`."""
-    return layout_of(tree.parents, tree.num_lookahead_rows, next_parent)
-
-
-def layout_of(parents: Sequence[int], num_lookahead_rows: int, next_parent: int) -> TreeLayout:
-    """The same for any rows of which parents come first and lookahead rows last."""
+    parents, num_lookahead_rows = tree.parents, tree.num_lookahead_rows
     size, end = len(parents), len(parents) - num_lookahead_rows
     own = size  # stands for the target's token, a child like any other
     children: dict[int, list[int]] = defaultdict(list)

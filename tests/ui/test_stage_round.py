@@ -8,19 +8,15 @@ from typing import Any
 
 import pytest
 
-from specviz.trace import LaneEnd, RunEnd, SessionEvent
+from specviz.trace import LaneEnd, RunEnd
 from specviz.tree import DraftTree
 from specviz.views.tokens import glyphs
 from tests.grown import grown_round, sampled_run
 from tests.traces import (
     VOCABULARY,
-    chain_trees,
-    decode,
     greedy_verdict,
     ids,
-    interleaved,
     lane_start,
-    plain_trees,
     round_trace,
     run_start,
 )
@@ -263,27 +259,6 @@ def test_cache_cells_tell_what_was_kept(chromium: Any) -> None:
         assert cells == ["kept", "kept", "kept", "kept", "dropped"]
 
 
-def many_lanes(count: int) -> list[SessionEvent]:
-    starts = [lane_start(0), *(lane_start(n, "medusa", title=f"M{n}") for n in range(1, count))]
-    lanes = [decode(0, plain_trees()), *(decode(n, chain_trees()) for n in range(1, count))]
-    ends = [LaneEnd(n, "length", "") for n in range(count)]
-    return [run_start(), *starts, *interleaved(*lanes), *ends, RunEnd(1.0)]
-
-
-def test_of_ten_lanes_four_are_shown_and_the_others_a_click_away(chromium: Any) -> None:
-    with stage_page(chromium) as page:
-        send(page, items_of(many_lanes(10)))
-        seek(page, 0.05)
-        assert page.locator(".sv-lane:visible").count() == 4
-        assert page.locator(".sv-racerow input").count() == 10
-        page.locator(".sv-racerow input").nth(7).check()
-        settle(page)
-        assert page.locator(".sv-lane:visible .sv-title").all_text_contents()[-1] == "M7"
-        page.locator(".sv-racename").nth(9).click()
-        settle(page)
-        assert page.locator('.sv-lane[data-lead="true"] .sv-title').text_content() == "M9"
-
-
 def test_the_wheel_over_a_tree_scrolls_the_page(chromium: Any) -> None:
     with stage_page(chromium, height=500) as page:
         send(page, ITEMS)
@@ -315,12 +290,19 @@ def test_another_language_keeps_the_place_and_leaves_no_english_of_ours(chromium
         {"lane": 1, "round": 10**9, "row": 1},
         {"lane": 1, "round": 1, "row": -5, "axis": "<b>", "speed": "x", "lanes": 3},
         {"lane": "0", "row": 1e99},
+        {"lane": 1, "round": "2", "lanes": {"0": 1}, "speed": ["1"], "ghosts": "no"},
+        {"lanes": ["a", None, {}], "round": None},
+        {"lanes": []},
+        None,
+        7,
+        "lanes",
+        [1, 2],
     ],
 )
 def test_a_place_from_a_strangers_link_breaks_nothing(chromium: Any, place: Any) -> None:
     with stage_page(chromium) as page:
         send(page, ITEMS)
-        go(page, **place)
+        page.evaluate("(place) => stage.go(place)", place)
         seek(page, 0.1)
         assert page.locator(".sv-lane:visible").count() == 4
 

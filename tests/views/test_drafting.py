@@ -17,8 +17,7 @@ from tests.traces import greedy_verdict, ids, round_trace
 
 
 def of(round_: RoundTrace) -> dict[str, Any]:
-    accepted = round_.verdict.accepted_rows
-    return drafting(round_, accepted[-1] if accepted else 0, has_heads=True)
+    return drafting(round_, 0, column="head")
 
 
 def a_round(tree: DraftTree, answer: tuple[int, ...] = (0,), **more: Any) -> RoundTrace:
@@ -50,15 +49,16 @@ def test_ghosts_hang_where_they_were_grown() -> None:
     assert (below["text"], below["parent"]) == ("␣guess", 6)
 
 
-def test_places_with_ghosts_collide_with_nothing_and_children_stand_one_column_on() -> None:
-    round_ = grown_round(0)
-    draft, tree = of(round_), round_.tree
-    places = draft["places"]
-    parents = [*tree.parents, *(g["parent"] for g in draft["ghosts"])]
-    cells = [*zip(places["x"], places["y"], strict=True), tuple(places["next"])]
+def test_ghosts_stand_below_the_tree_each_in_the_column_of_its_depth_best_first() -> None:
+    """A tree with its pruned candidates between was so tall that most of it was out of sight."""
+    draft = drafting(grown_round(0), 5, column="level")
+    assert draft["heights"] == [8, 8]
+    cells = [(g["depth"], g["y"]) for g in draft["ghosts"]]
     assert len(set(cells)) == len(cells)
-    for number, parent in enumerate(parents[1:], start=1):
-        assert places["x"][number] == places["x"][parent] + 1
+    for depth in (1, 2, 3, 4):
+        column = sorted((g for g in draft["ghosts"] if g["depth"] == depth), key=lambda g: g["y"])
+        assert [g["y"] for g in column] == list(range(5, 5 + len(column)))
+        assert [g["rank"] for g in column] == sorted(g["rank"] for g in column)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -73,11 +73,31 @@ def test_of_many_pruned_the_best_are_shown_and_never_without_their_parents(seed:
         grown.append(Candidate(index, f" {index}", parent, depth, score, depth - 1, False))
     draft = of(a_round(DraftTree.chain(9), candidates=tuple(grown)))
     ghosts = draft["ghosts"]
-    assert 0 < len(ghosts) <= MAX_GHOSTS
-    assert draft["num_pruned"] == 200
+    assert len(ghosts) == draft["num_pruned"] == 200
+    assert 0 < draft["num_best"] <= MAX_GHOSTS
     for k, ghost in enumerate(ghosts):
         assert ghost["parent"] == 0 or 1 <= ghost["parent"] < k + 1
-    assert {g["rank"] for g in ghosts} >= {1, 2, 3}
+    assert {g["rank"] for g in ghosts[: draft["num_best"]]} >= {1, 2, 3}
+    best, all_ = draft["heights"]
+    assert best <= all_
+    for depth in {g["depth"] for g in ghosts}:
+        lines = sorted(g["y"] for g in ghosts if g["depth"] == depth)
+        assert lines == list(range(len(lines)))
+    assert max(g["y"] for g in ghosts[: draft["num_best"]]) == best - 1
+
+
+def test_what_was_grown_and_kept_is_counted_by_depth() -> None:
+    round_ = grown_round(0)
+    draft = drafting(round_, 0, column="level")
+    assert draft["levels"] == [[3, 2], [5, 2], [3, 1], [1, 0]]
+    assert draft["heads"] == []
+    chain = a_round(DraftTree.chain(9, ids(" a", " model")))
+    assert drafting(chain, 0, column="pass")["levels"] == [[None, 1], [None, 1]]
+
+
+def test_few_pruned_are_all_shown() -> None:
+    draft = of(grown_round(0))
+    assert (draft["num_best"], len(draft["ghosts"])) == (7, 7)
 
 
 def test_a_chain_is_born_token_by_token_and_a_copy_at_once() -> None:

@@ -11,6 +11,7 @@ from specviz.trace import RoundTrace, SessionEvent
 from specviz.tree import DraftTree
 from specviz.views.stage import StageFeed
 from specviz.views.summary import run_summary
+from specviz.words import tell
 from tests.traces import greedy_verdict, ids, lane_start, round_trace, run_start
 
 TARGETS, TUNED = ids("Reading", " a"), ids("Checking", " several")
@@ -91,7 +92,25 @@ def test_lanes_of_the_target_are_not_compared_with_a_tuned_model() -> None:
     assert NO_PLAIN in run_summary(events).split("prompt_lookup-2")[1]
 
 
-def test_without_any_plain_lane_only_a_tuned_model_is_spoken_of() -> None:
+def test_without_any_plain_lane_each_lane_says_that_there_is_no_speedup() -> None:
+    """A race without plain decoding showed dashes and did not say why."""
     events = race(MTP, LOOKUP)
-    assert set(versus(events)) == {"0"}
+    found = versus(events)
+    assert [v["speedup"] for v in found.values()] == [None, None]
+    assert [v["plain"] for v in found.values()] == [None, None]
+    said = {key: tell(v["agreement"]["sentence"]) for key, v in found.items()}
+    assert said["0"] == NO_PLAIN
+    assert said["1"].startswith("no plain lane in this race, so no speed-up can be told")
     assert run_summary(events).count(NO_PLAIN) == 1
+
+
+def test_a_lane_says_with_whose_model_it_decodes_and_with_whom_it_is_compared() -> None:
+    events = race(PLAIN, OWN_PLAIN, MTP, LOOKUP)
+    feed = StageFeed()
+    items = [item for event in events for item in feed.feed(event)]
+    lanes = [item for item in items if item["kind"] == "lane"]
+    assert [lane["backbone"] for lane in lanes] == ["", "mtp", "mtp", ""]
+    assert [bool(lane["model"]) for lane in lanes] == [False, True, True, False]
+    assert tell(lanes[1]["title"]) == "Plain decoding (MTP)"
+    assert (versus(events)["2"]["plain"], versus(events)["3"]["plain"]) == (1, 0)
+    assert versus(events)["2"]["plain_step"] == 2.0

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from specviz import metrics
-from specviz.trace import Failure, Progress, RoundTrace, SessionEvent
+from specviz.config import SamplingParams
+from specviz.trace import Failure, Progress, RoundTrace, RunEnd, SessionEvent
 from specviz.trace_io import dump_events, load_events
 from specviz.tree import DraftTree
 from specviz.views.stage import StageFeed
@@ -25,6 +26,7 @@ from tests.traces import (
     round_trace,
     run_start,
 )
+from tests.ui.stage_nine import nine_lanes
 
 
 def items_of(events: list[SessionEvent]) -> list[dict[str, Any]]:
@@ -94,7 +96,31 @@ def test_a_plain_lane_that_runs_last_still_ends_in_the_right_comparison() -> Non
 
 def test_without_a_plain_lane_nothing_is_compared() -> None:
     items = items_of([run_start(), lane_start(0, "draft_model"), *decode(0, chain_trees())])
-    assert all(item["versus"] == {} for item in items if item["kind"] == "round")
+    found = [item["versus"]["0"] for item in items if item["kind"] == "round"]
+    assert {(v["plain"], v["speedup"], v["rho"], v["plain_step"]) for v in found} == {
+        (None, None, None, None)
+    }
+
+
+def test_a_first_look_sees_the_fastest_lane_and_one_that_drafts_otherwise() -> None:
+    """Races of many lanes opened with the first four, whichever they were."""
+    assert items_of(nine_lanes())[-1]["first_look"] == [8, 5]
+    assert items_of(demo_run())[-1]["first_look"] == [2, 1]
+    alone: list[SessionEvent] = [lane_start(0), *decode(0, plain_trees()), RunEnd(1.0)]
+    assert items_of([run_start(), *alone])[-1]["first_look"] == []
+
+
+@pytest.mark.parametrize(
+    ("more", "promise"),
+    [
+        ({}, "text"),
+        ({"sampling": SamplingParams(temperature=1.0)}, "distribution"),
+        ({"sampling": SamplingParams(temperature=1.0), "verification": "coupled"}, "text"),
+        ({"exactness": "lossy"}, "approximate"),
+    ],
+)
+def test_a_lane_tells_what_of_plain_decoding_it_keeps(more: dict[str, Any], promise: str) -> None:
+    assert items_of([lane_start(0, "medusa", **more)])[0]["promise"] == promise
 
 
 def test_live_and_replay_give_the_same_items() -> None:

@@ -1,0 +1,34 @@
+// The keyboard, while the stage has the focus: which key does what. What it does is others' work.
+
+const SpecVizKeys = (function () {
+  // `act` is {move(name), flip(option), explain(lane), showMask(), toggleHelp(), free()};
+  // `runOf()` the run that is shown, or null.
+  function newKeys(act, runOf) {
+    const keys = {
+      " ": () => act.move("play"), Home: () => act.move("home"), End: () => act.move("end"),
+      ArrowLeft: (event) => act.move(event.shiftKey ? "round_back" : "back"),
+      ArrowRight: (event) => act.move(event.shiftKey ? "round_forward" : "forward"),
+      r: () => act.move("rejection"), b: () => act.move("best"), m: () => act.showMask(),
+      g: () => act.flip("hasGhosts"), i: () => act.flip("hasIds"), t: () => act.flip("hasLost"),
+      "?": () => act.toggleHelp(),
+    };
+
+    return function onKey(event) {
+      if (event.key === "Escape") return act.free();
+      const { target } = event;
+      const isPress = event.key === " " || event.key === "Enter";
+      const isTaken = target.closest("input, select, textarea, summary") !== null ||
+        (isPress && target.closest("button") !== null);
+      const run = runOf();
+      if (isTaken || event.ctrlKey || event.altKey || event.metaKey || !run) return undefined;
+      const lane = /^[1-9]$/.test(event.key) ? run.lanes[Number(event.key) - 1] : null;
+      const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+      const does = lane ? () => act.explain(lane) : keys[name];
+      if (!does) return undefined;
+      event.preventDefault();
+      return does(event);
+    };
+  }
+
+  return { newKeys };
+})();

@@ -1,0 +1,61 @@
+// What is said beside the picture: what is being waited for, what went wrong, and for the ear one
+// line a round. It remembers what it said, to say it again in another language.
+
+const SpecVizSpeak = (function () {
+  const { tell, say, show } = SpecVizDom;
+  const { finishedRound } = SpecVizTime;
+  const QUIET_MS = 2000; // at most one spoken line in that time while playing
+
+  // `pageOf()` gives the page whose notice, error and spoken lines are written.
+  function newSpeaker(pageOf) {
+    let told = { error: "", kind: "", notice: null };
+    let spokenAt = -Infinity;
+
+    function notice(message, done, total, stage) {
+      told.notice = [message, done, total, stage];
+      const { notice: box } = pageOf();
+      show(box, Boolean(message));
+      say(box.firstChild, message ? tell(message) : "");
+      const bar = box.lastChild;
+      show(bar, Boolean(total) && stage !== "queued");
+      if (total) Object.assign(bar, { max: total, value: done });
+    }
+
+    function fail(message, kind = "") {
+      told = { ...told, error: message, kind };
+      const { error } = pageOf();
+      show(error, Boolean(message));
+      say(error, message ? tell(message) : "");
+    }
+
+    function again() {
+      if (told.notice) notice(...told.notice);
+      fail(told.error, told.kind);
+    }
+
+    // The round that ended last, in any lane. `placeIn(lane)` is where the playhead stands in it.
+    function speak(now, run, placeIn) {
+      if (now - spokenAt < QUIET_MS) return;
+      let last = null;
+      for (const lane of run.lanes) {
+        const round = finishedRound(lane, placeIn(lane));
+        if (round && (!last || round.at[3] > last.round.at[3])) last = { lane, round };
+      }
+      const words = last ? tell(last.lane.info.title) + ". " + tell(last.round.sentence) : "";
+      const { spoken } = pageOf();
+      if (spoken.textContent === words) return;
+      spokenAt = now;
+      say(spoken, words);
+    }
+
+    return {
+      notice, fail, again, speak,
+      closeGap: () => told.kind === "gap" && fail(""), // what was missing has come
+      hasten() {
+        spokenAt = -Infinity; // a step is told at once
+      },
+    };
+  }
+
+  return { newSpeaker };
+})();

@@ -18,12 +18,17 @@ SECONDS = 1000  # of a browser's milliseconds
 
 @contextmanager
 def served(
-    session: Session, recorded: Recordings | None = None, warm_up: WarmUp | None = None
+    session: Session,
+    recorded: Recordings | None = None,
+    warm_up: WarmUp | None = None,
+    port: int | None = None,
 ) -> Iterator[str]:
-    """The address of a page on `session`."""
+    """The address of a page on `session`, at `port` or a free one."""
     page = build_ui(session, recorded, warm_up)
     try:
-        _, url, _ = launch(page, "127.0.0.1", free_port(), prevent_thread_lock=True, quiet=True)
+        _, url, _ = launch(
+            page, "127.0.0.1", port or free_port(), prevent_thread_lock=True, quiet=True
+        )
         yield url
     finally:
         page.close(verbose=False)

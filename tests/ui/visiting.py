@@ -32,7 +32,7 @@ def link_of(page: Any) -> str:
 
 def saved(page: Any, form: str) -> tuple[str, bytes]:
     """(file name, content) of what "Save as" gives."""
-    page.click(".specviz-menu > summary")
+    page.click(".specviz-tools summary")
     with page.expect_download() as got:
         page.click(f".specviz-menu-item[data-form={form}]")
     return got.value.suggested_filename, Path(got.value.path()).read_bytes()

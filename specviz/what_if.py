@@ -131,7 +131,11 @@ def truncated(recording: Recording, length: int) -> Estimate:
     measure = _knob_change(recording.start, DEPTH_KNOBS, length)
     if not recording.is_text_alone:
         kept = [replayed(r, kept_to_depth(r.tree, length), length) for r in recording.rounds]
-        return replace(_by_position(recording, kept), measure=measure)
+        estimate = _by_position(recording, kept)
+        # With a budget the drafter would read other rows instead of those that were too deep.
+        is_refilled = BUDGET_KNOB in recording.start.knobs and length < recording.deepest
+        said = (message("verdict.assume.refill"),) if is_refilled else ()
+        return replace(estimate, assumes=(*said, *estimate.assumes), measure=measure)
     shape = Shape(length + 1, length)
     taus = [
         len(recording.marks) / walk(chances, (length,), lambda _: 0.0).num_rounds

@@ -1,0 +1,86 @@
+"""Estimates from a recording against the engine, run with the other setting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from specviz import what_if
+from specviz.config import SamplingParams
+from specviz.engine.verify import verify
+from specviz.replays import kept_in_budget, tokens_at_temperature_one
+from specviz.tree import DraftTree
+from tests.engine.chances import enumerate_outcomes
+from tests.engine.lanes import Setup, registered
+from tests.engine.tables import blurred, random_table
+from tests.test_what_if import recording
+from tests.traces import greedy_verdict, round_trace
+
+PROMPT, BUDGET = [1, 2, 3, 1, 2], 60
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("length", [2, 6])
+def test_an_estimate_meets_a_measured_run(length: int, temperature: float) -> None:
+    """A model that is a table, drafted for by a blurred copy: recorded at 4, run at `length`.
+
+    Greedy texts are the same, so there the bounds must hold of every single run.
+    """
+    estimated = measured = recorded = 0.0
+    for seed in range(8):
+        lm = random_table(13, seed=seed)
+        draft = blurred(lm, seed=1000 + seed, spread=1.5 if temperature else 0.7)
+        sampling = SamplingParams(temperature=temperature)
+        setup = Setup(lm, PROMPT, BUDGET, sampling, seed=seed, draft=draft)
+        at_four, at_length = (
+            setup.play(registered("draft_model", {"num_draft_tokens": k})) for k in (4, length)
+        )
+        estimate = what_if.truncated(recording(at_four), length)
+        tau = BUDGET / len(at_length)
+        if temperature == 0:
+            assert estimate.bounds is not None
+            assert estimate.bounds[0] - 1e-9 <= tau <= estimate.bounds[1] + 1e-9
+        estimated += BUDGET / estimate.tau
+        measured += len(at_length)
+        recorded += len(at_four)
+    assert estimated == pytest.approx(measured, rel=0.08)
+    assert recorded != measured, "the two settings must differ to be compared"
+
+
+@pytest.mark.parametrize("prompt", [[1, 2, 3], [4, 5], [6, 7, 8, 9]])
+@pytest.mark.parametrize("num_rows", [2, 4, 6, 9])
+def test_a_smaller_budget_keeps_what_the_drafter_itself_would_keep(
+    prompt: list[int], num_rows: int
+) -> None:
+    """EAGLE-2 with 12 rows, cut down, is the tree that EAGLE-2 grows with fewer."""
+    lm = random_table(13)
+    large, small = (
+        Setup(lm, prompt, 20)
+        .lane(registered("eagle2", {"budget": rows, "depth": 3, "top_k": 3}))
+        .play_round()
+        for rows in (12, num_rows)
+    )
+    kept = {large.tree.path_tokens(row) for row in kept_in_budget(large, num_rows)}
+    assert kept == {small.tree.path_tokens(row) for row in range(1, len(small.tree))}
+
+
+def test_a_chosen_tree_at_temperature_one_yields_what_verification_yields() -> None:
+    """Every outcome of the engine's own walk over a tree of chosen guesses, with its probability."""
+    tree = DraftTree((0, 1, 2, 3, 1, 2, 5), (-1, 0, 0, 1, 1, 4, 2))
+    rng = torch.Generator().manual_seed(3)
+    probs = torch.randn(len(tree), 6, generator=rng, dtype=torch.float64).softmax(dim=-1)
+    outcomes = enumerate_outcomes(
+        lambda chance: (
+            verify(
+                "rejection", tree, lambda row: probs[row], None, chance, 0
+            ).verdict.num_new_tokens
+        )
+    )
+    softmax = [float(probs[tree.parents[r], tree.tokens[r]]) for r in range(1, len(tree))]
+    bare = round_trace(tree, greedy_verdict(tree, (9,)))
+    round_ = replace(bare, softmax_probs=(None, *softmax))
+    assert sum(outcomes.values()) == pytest.approx(1)
+    mean = sum(tokens * weight for tokens, weight in outcomes.items())
+    assert tokens_at_temperature_one(round_) == pytest.approx(mean)

@@ -102,6 +102,11 @@ class Account:
         rest = self.tally.time.seconds - read - self.draft_step_seconds
         return Parts(read / unit, self.draft_step_seconds / unit, rest / unit)
 
+    def of_round(self, round_: RoundTrace) -> Parts:
+        """One round in plain steps; the mean over all rounds is `parts`."""
+        unit, draft = self.plain_seconds, sum(round_.draft_step_seconds)
+        return Parts(round_.verify_seconds / unit, draft / unit, host_seconds(round_) / unit)
+
     @property
     def excess(self) -> Parts:
         """What each part costs beyond the same part of a plain step; adds up to rho - 1."""
@@ -133,8 +138,9 @@ class Account:
 
     @property
     def usual_read(self) -> ReadCost:
-        """The size that was read most often; of equals the larger."""
-        return max(self.reads, key=lambda r: (r.num_reads, r.num_rows))
+        """Of reads that checked something the size read most often; of equals the larger."""
+        checked = [r for r in self.reads if r.num_rows > 1] or list(self.reads)
+        return max(checked, key=lambda r: (r.num_reads, r.num_rows))
 
     @property
     def read_growth(self) -> float:

@@ -18,6 +18,7 @@ from specviz.words import Message, message
 EVEN = 0.03  # a speed-up this near to 1 is none
 FEW_ROUNDS = 10  # fewer: alpha's interval is wider than 0.4 and one slow pass moves rho by a tenth
 FEW_TOKENS = 32
+DISTURBED = 1.25  # recorded runs of a machine left alone stay within 1.1
 FEW_TRIES = 20
 NO_AGREEMENT = 0.15  # a table of word pairs already reaches 0.2 (Leviathan et al. 2023, section 4)
 GROWING_READ = 1.5  # a dense 16-bit read of 16 rows costs 1.2 to 1.3 one-row reads
@@ -60,6 +61,14 @@ def too_short(case: Case) -> Message | None:
     if sums.num_rounds >= FEW_ROUNDS and sums.num_tokens >= FEW_TOKENS:
         return None
     return message("verdict.too_short", tokens=sums.num_tokens, rounds=sums.num_rounds)
+
+
+def disturbed_clock(case: Case) -> Message | None:
+    """Totals and medians tell different stories: some passes took far longer than their like."""
+    rho, medians = case.account.rho, case.account.rho_of_medians
+    if max(rho / medians, medians / rho) < DISTURBED:
+        return None
+    return message("verdict.disturbed", rho=_number(rho), medians=_number(medians))
 
 
 def no_agreement(case: Case) -> Message | None:
@@ -178,6 +187,7 @@ def reason_for_speed(case: Case) -> Message | None:
 
 RULES: Mapping[str, Rule] = {  # in the order they are told
     "too_short": too_short,
+    "disturbed_clock": disturbed_clock,
     "no_agreement": no_agreement,
     "nothing_to_copy": nothing_to_copy,
     "quantised_read": quantised_read,

@@ -53,6 +53,15 @@ def test_parts_and_excess_add_up(rounds: list[RoundTrace], plain: list[RoundTrac
     assert account.excess.largest == "draft"
 
 
+def test_rounds_average_to_the_parts() -> None:
+    for lane in recorded.recordings("chat_rainbows"):
+        each = [lane.account.of_round(r) for r in lane.rounds]
+        for name in ("read", "draft", "host"):
+            mean = sum(getattr(parts, name) for parts in each) / len(each)
+            assert mean == pytest.approx(getattr(lane.account.parts, name))
+        assert each[0].total == pytest.approx(lane.rounds[0].seconds / lane.account.plain_seconds)
+
+
 def test_medians_do_not_follow_one_disturbed_round(
     rounds: list[RoundTrace], plain: list[RoundTrace]
 ) -> None:
@@ -70,6 +79,16 @@ def test_sizes_that_were_read_once_stay_out_of_the_curve(
     odd = a_round(1, (0.3, 9.0, 0.3), 0.2)
     assert [n for n, _ in cost.account([*rounds, odd], plain).costs.reads] == [1, 4]
     assert [n for n, _ in cost.account([odd], plain).costs.reads] == [1, 2]
+
+
+def test_the_usual_read_is_one_that_checked_something(
+    rounds: list[RoundTrace], plain: list[RoundTrace]
+) -> None:
+    """A copier that finds nothing in most rounds reads one row in most: that says nothing of reads."""
+    account = cost.account([*rounds, *plain, *plain], plain)
+    assert account.usual_read.num_rows == 4
+    assert account.read_growth == pytest.approx(2.2 / 1.8)
+    assert cost.account(plain, plain).read_growth == 1.0
 
 
 def test_a_drafter_without_passes_is_all_host(plain: list[RoundTrace]) -> None:

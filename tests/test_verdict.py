@@ -103,6 +103,14 @@ def test_a_short_run_is_too_short_to_judge() -> None:
     assert rule("too_short")(case_of(rounds_of([0] * 12))) is not None, "12 tokens are few as well"
 
 
+def test_a_few_passes_that_took_far_too_long_are_a_disturbed_clock() -> None:
+    slow = rounds_of([3] * 3, read=20 * STEP)
+    said = rule("disturbed_clock")(case_of([*GOOD, *slow]))
+    assert said is not None
+    assert "from typical passes a round costs 1.29" in said  # 0.02 + 3 x 0.002 + 0.001, of 0.021
+    assert rule("disturbed_clock")(case_of(GOOD)) is None
+
+
 def test_near_zero_acceptance_names_a_wrong_drafter() -> None:
     said = rule("no_agreement")(case_of(BAD, "eagle3"))
     assert said is not None

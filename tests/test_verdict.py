@@ -131,6 +131,8 @@ def test_near_zero_acceptance_mentions_a_template_that_is_off() -> None:
 
 def test_a_fifth_of_first_guesses_is_poor_but_no_wrong_drafter() -> None:
     assert rule("no_agreement")(case_of(rounds_of([1, 0, 0, 0, 0] * 8))) is None
+    tenth = rounds_of([1, *[0] * 9] * 4)
+    assert rule("no_agreement")(case_of(tenth)) is None, "4 of 40 may well be a fifth"
 
 
 def test_a_copier_that_finds_nothing_says_so() -> None:
@@ -285,6 +287,16 @@ def test_lanes_that_cannot_be_compared_are_told_so() -> None:
     assert verdict.judged(events_of((plain, PLAIN), (draft, still)), 1).kind == "no_times"
     with pytest.raises(ValueError, match=r"has lanes \[0, 1\]; got 7"):
         verdict.judged(run, 7)
+
+
+def test_a_length_that_would_hardly_be_faster_is_not_advised() -> None:
+    lane = next(s for s in recorded.starts("code_fibonacci") if s.drafter == "prompt_lookup")
+    found = verdict.judged(recorded.events("code_fibonacci"), lane.lane)
+    assert found.best is not None
+    assert found.account is not None
+    assert 1 < found.best.estimate.speedup / found.account.speedup < 1.03
+    assert found.best.num_draft_tokens < 8
+    assert found.advice is None
 
 
 RECORDED_KINDS = {

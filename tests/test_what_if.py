@@ -12,6 +12,7 @@ import pytest
 from specviz import cost, what_if
 from specviz.replays import (
     Mark,
+    Shape,
     kept_in_budget,
     kept_of_chain,
     marks_of,
@@ -115,6 +116,15 @@ def test_a_shorter_draft_reads_and_drafts_less() -> None:
     assert four.rho == pytest.approx(rounds.account.rho, rel=0.02)
     costs = rounds.account.costs
     assert one.rho == pytest.approx(costs.delta(2) + costs.draft_step + costs.host, rel=0.02)
+
+
+def test_a_drafter_that_makes_a_pass_per_level_makes_fewer() -> None:
+    """By position: one pass for one level; a drafter with one pass for all levels keeps it."""
+    (round_, *_) = played([True] * 9, 4)
+    assert replayed(round_, frozenset({1}), 1).shape == Shape(num_rows=2, num_steps=1)
+    at_once = replace(round_, draft_step_seconds=(0.1,))
+    assert replayed(at_once, frozenset({1, 2}), 2).shape == Shape(num_rows=3, num_steps=1)
+    assert replayed(round_, frozenset({1})).shape.num_steps == 4
 
 
 @pytest.mark.parametrize("name", recorded.NAMES)

@@ -5,7 +5,7 @@ const SpecVizChart = (function () {
   const { firstWhere } = SpecVizRun;
   const { word, el, number, percent, milliseconds, clearCanvas, PARTS } = SpecVizDom;
   const CURVE = { height: 130, left: 34, bottom: 18, top: 8, right: 20 };
-  const ROUNDS = { height: 96, top: 16, bottom: 14, slot: 4, widest: 26 };
+  const ROUNDS = { height: 102, top: 16, bottom: 20, slot: 4, widest: 26 };
   const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3], [1, 3], [12, 4]];
   const HUES = ["target", "part-draft", "accepted", "own", "rejected", "ahead", "quiet"];
   const LABEL = 11; // least distance of two labels, one above the other
@@ -141,7 +141,7 @@ const SpecVizChart = (function () {
     pen.fillStyle = inks.quiet;
     pen.textBaseline = "middle";
     pen.textAlign = "left";
-    pen.fillText(word("stage.rounds_axis", { first: first + 1, last: first + shown.length }), 0, ROUNDS.height - 4);
+    pen.fillText(word("stage.rounds_axis", { first: first + 1, last: first + shown.length }), 0, ROUNDS.height - 6);
     pen.textAlign = "right";
     pen.fillText(step === null ? milliseconds(most) : word("stage.plain_step", { time: milliseconds(step) }), width, 6);
     if (step === null) return;

@@ -75,15 +75,26 @@ const SpecVizNumbers = (function () {
     const done = finishedRound(lane, place);
     const index = done ? done.round : 0;
     const versus = done ? versusAt(lane, time) : null;
-    const key = [run.id, lane.info.lane, index, versus ? versus.speedup : "", filter].join() + SpecVizWords.language();
+    const key = [run.id, run.isEnded, lane.info.lane, index, versus ? versus.speedup : "", filter].join() + SpecVizWords.language();
     say(view.title, word("stage.numbers", { lane: tell(lane.info.title) }));
     say(view.badge, word(run.source === "live" ? "stage.measured" : "stage.recorded"));
     say(view.origin, originWords(run));
     if (view.key !== key) {
       view.key = key;
       fillNumbers(view, lane, done, versus, filter, onFilter);
+      const isOver = done && done === lane.rounds[lane.rounds.length - 1];
+      const said = isOver ? run.judged[lane.info.lane] : null;
+      if (said) judge(view, said);
     }
     light(view, lane, look.chosen);
+  }
+
+  // What was recognised about the whole lane, below the verdict; advice rests on an estimate.
+  function judge(view, said) {
+    const lines = said.findings.map((finding) => el("li", "", tell(finding)));
+    if (said.advice) lines.push(el("li", "", el("span", "sv-badge", word("stage.estimated")), " " + tell(said.advice)));
+    if (!lines.length) return;
+    view.body.querySelector(".sv-verdict").after(el("ul", "sv-findings", ...lines));
   }
 
   function fillNumbers(view, lane, done, versus, filter, onFilter) {

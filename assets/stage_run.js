@@ -12,14 +12,32 @@ const SpecVizRun = (function () {
     return {
       id: envelope.run, source: envelope.source, label: envelope.label, start: null, lanes: [],
       byNumber: new Map(), nextSeq: 0, held: new Map(), isEnded: false, interrupted: "",
-      finish: [], firstLook: [], version: 0,
+      finish: [], firstLook: [], judged: {}, version: 0,
     };
+  }
+
+  // How many lines the trees of a lane need: enough for most of its rounds, so that a rare tall tree
+  // leaves no empty room in all others.
+  const MOST = 0.9;
+
+  function newMost() {
+    return { counts: [], rounds: 0, enough: 1 };
+  }
+
+  function addLines(most, lines) {
+    most.counts[lines] = (most.counts[lines] || 0) + 1;
+    most.rounds += 1;
+    let within = 0;
+    most.enough = most.counts.findIndex((count) => {
+      within += count || 0;
+      return within >= MOST * most.rounds;
+    });
   }
 
   function newLane(item) {
     return {
       info: item, rounds: [], tokens: [], entries: [], versus: [], end: null, best: 0,
-      maxHeight: 1, maxGrown: 1, maxRows: 1, maxWidth: 2,
+      lines: { bare: newMost(), grown: newMost() }, maxRows: 1, maxWidth: 2,
       hasWindow: false, hasPool: false, hasMatch: false, hasGhosts: false,
     };
   }
@@ -44,8 +62,9 @@ const SpecVizRun = (function () {
     lane.rounds.push(item);
     if (item.new.text.length > lane.rounds[lane.best].new.text.length) lane.best = index;
     const { tree, draft } = item;
-    lane.maxHeight = Math.max(lane.maxHeight, tree.lookahead_y ?? tree.height);
-    lane.maxGrown = Math.max(lane.maxGrown, lane.maxHeight, draft.heights[0]);
+    const bare = tree.lookahead_y ?? tree.height;
+    addLines(lane.lines.bare, bare);
+    addLines(lane.lines.grown, Math.max(bare, draft.heights[0]));
     lane.maxRows = Math.max(lane.maxRows, tree.x.length);
     lane.maxWidth = Math.max(lane.maxWidth, tree.width, draft.levels.length + 1);
     lane.hasWindow = lane.hasWindow || draft.window.length > 0;
@@ -80,6 +99,7 @@ const SpecVizRun = (function () {
       run.isEnded = true;
       run.finish = item.finish;
       run.firstLook = item.first_look;
+      run.judged = item.judged;
       addVersus(run, item.versus, 0);
     }
   }

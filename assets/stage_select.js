@@ -3,7 +3,7 @@
 
 const SpecVizSelect = (function () {
   const { clamp } = SpecVizRun;
-  const { placeOf, isTold } = SpecVizTime;
+  const { placeOf, isTold, walked } = SpecVizTime;
   const { tokenAt, originWords } = SpecVizText;
   const { cellAt } = SpecVizMask;
   const { roundUnder } = SpecVizChart;
@@ -21,11 +21,15 @@ const SpecVizSelect = (function () {
       one.row === other.row && one.column === other.column);
   }
 
-  // With nothing chosen the card tells the decision that ended the round's walk.
+  // With nothing chosen the card goes with the walk: the row it came to last, in the end what ended it.
   function deciding(place) {
     if (!place || !isTold(place)) return null;
     const { round, index } = place;
     const { tree } = round;
+    const depth = place.phase === "done" ? Infinity : walked(place);
+    if (depth === 0) return null;
+    const step = tree.status.findIndex((status, row) => status === "accepted" && tree.depth[row] === depth);
+    if (step > 0) return { index, row: step };
     const end = Math.max(0, tree.status.lastIndexOf("accepted"));
     const refused = tree.status.findIndex((status, row) => status === "rejected" && tree.parent[row] === end);
     if (refused > 0) return { index, row: refused };

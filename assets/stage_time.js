@@ -215,6 +215,6 @@ const SpecVizTime = (function () {
   return {
     AXES, axisEnd, stretch, timeAt, positionAt, placeOf, isRead, isTold, passesAt, tokensShown,
     entriesShown, finishedRound, rankShown, nextStop, previousStop, nextEnd, previousEnd, nextRejection,
-    nextEndOfAny, lookOf, ghostLook, isRanking, ownLook, lookKey, runEnd,
+    nextEndOfAny, lookOf, ghostLook, isRanking, walked, ownLook, lookKey, runEnd,
   };
 })();

@@ -110,12 +110,16 @@ const SpecVizTree = (function () {
     view.size = [NODE.pad + deepest * box.pitch, lineY(box, height - 1) + NODE.line - NODE.height / 2];
     put(view.sweep, "height", lineY(box, own - 1) + NODE.line - NODE.height / 2); // ghosts are not read
     put(view.cut, "d", ghosts.length ? "M0 " + (lineY(box, own) - 6) + " H" + view.size[0] : "");
-    const most = options.hasGhosts ? Math.max(lane.maxGrown + CUT, height) : lane.maxHeight;
+    const most = ghostsOf(lane, options) ? lane.lines.grown.enough + CUT : lane.lines.bare.enough;
     const wanted = view.head + NODE.top + most * NODE.line + 6;
     view.boxNode.style.height = Math.min(wanted, ROOM) + "px";
     view.room = [width, Math.min(wanted, ROOM)];
     sizeTree(view);
     put(view.root, "aria-label", SpecVizDom.tell(round.sentence));
+  }
+
+  function ghostsOf(lane, options) {
+    return options.hasGhosts && lane.hasGhosts;
   }
 
   // Above a depth stands what made its tokens: a head or step with its likeliest guesses, a level
@@ -146,7 +150,7 @@ const SpecVizTree = (function () {
   // ---- What it looks like at a place -------------------------------------------------------
 
   function drawTree(view, lane, place, width, options) {
-    const laid = [place.index, width, lane.maxHeight, lane.maxGrown, lane.maxWidth,
+    const laid = [place.index, width, lane.lines.bare.enough, lane.lines.grown.enough, lane.maxWidth,
       options.hasGhosts, options.hasIds, view.hasAll].join();
     if (view.laid !== laid) {
       view.laid = laid;

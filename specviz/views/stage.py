@@ -42,7 +42,8 @@ Items, told apart by "kind" (times in seconds on the lane's own clock, prefill e
               rows_kept, num_drafted, num_accepted, time, total, versus, sentence (message)
     lane_end  lane, reason, sentence (message)
     end       wall_seconds, versus, finish [{lane, seconds}], the first to finish first,
-              first_look (the two lanes that a first look should see)
+              first_look (the two lanes that a first look should see), judged {lane:
+              {findings [message], advice (message, rests on an estimate) or null}}
     failure   message
 
 A message is [key, values] of `specviz/words.py`, or a text as it stands.
@@ -81,6 +82,7 @@ from typing import Any, TypeAlias
 
 from specviz.metrics import time_split
 from specviz.trace import (
+    Failure,
     LaneEnd,
     LaneStart,
     Progress,
@@ -88,7 +90,9 @@ from specviz.trace import (
     RunEnd,
     RunStart,
     SessionEvent,
+    TraceEvent,
 )
+from specviz.verdict import judged
 from specviz.views.agreement import Comparison, is_greedy
 from specviz.views.drafting import COLUMNS
 from specviz.views.lane_sums import LaneSums, time_item
@@ -140,9 +144,12 @@ class StageFeed:
         self._plain: dict[str, LaneSums] = {}  # the plain lane of each backbone
         self._reasons: dict[int, str] = {}
         self._dtype = ""
+        self._passed: list[TraceEvent] = []  # for the judgement at the end
 
     def feed(self, event: SessionEvent) -> list[Item]:
         """Items for one event. ValueError if the trace contradicts itself."""
+        if not isinstance(event, Progress | Failure):
+            self._passed.append(event)
         if isinstance(event, RoundTrace):
             return [self._round(event)]
         if isinstance(event, RunStart):
@@ -184,7 +191,19 @@ class StageFeed:
             "versus": self._versus(self._lanes),
             "finish": [{"lane": n, "seconds": short(self._lanes[n].seconds)} for n in done],
             "first_look": first_look(self._lanes.values(), self._plain),
+            "judged": self._judged(),
         }
+
+    def _judged(self) -> Item:
+        """What is recognised about each lane that drafts: why, and what to do."""
+        found = {}
+        for number, lane in self._lanes.items():
+            if lane.is_plain or not lane.num_rounds:
+                continue
+            said = judged(self._passed, number)
+            findings = [finding.message for finding in said.findings]
+            found[str(number)] = {"findings": findings, "advice": said.advice}
+        return found
 
     def _round(self, round_: RoundTrace) -> Item:
         lane = self._lanes.get(round_.lane)

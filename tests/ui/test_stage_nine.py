@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from specviz.trace import LaneEnd, RunEnd, SessionEvent
+from specviz.words import tell
 from tests.traces import chain_trees, decode, lane_start, run_start
 from tests.ui.stage_harness import items_of, lane, seek, send, settle, stage_page
 from tests.ui.stage_nine import nine_lanes
@@ -197,6 +198,16 @@ def test_numbers_say_where_and_when_they_were_taken_and_what_pays(race: Any) -> 
     widths = numbers.locator(".sv-balancefill").evaluate_all("(b) => b.map((n) => n.style.width)")
     assert widths[0] == "100%"
     assert float(widths[1].rstrip("%")) == pytest.approx(100 * rho / tau, rel=1e-3)
+
+
+def test_at_the_end_it_is_told_why_and_what_is_estimated_is_called_so(race: Any) -> None:
+    race.locator(".sv-racename", has_text="EAGLE-2").click()
+    seek(race, 0.25)
+    assert race.locator(".sv-findings").count() == 0
+    seek(race, END)
+    said = ITEMS[-1]["judged"]["7"]
+    lines = race.locator(".sv-findings li").all_text_contents()
+    assert lines == [tell(said["findings"][0]), "estimated " + tell(said["advice"])]
 
 
 def test_a_round_chosen_in_the_chart_is_lit_in_text_histogram_and_table(race: Any) -> None:

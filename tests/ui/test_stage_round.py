@@ -168,6 +168,16 @@ def test_with_nothing_chosen_the_card_tells_what_ended_the_walk(grown: Any) -> N
     assert card(grown)["title"].startswith("␣reads")
 
 
+def test_with_nothing_chosen_the_card_goes_with_the_walk(grown: Any) -> None:
+    """It told how the walk ended while the picture was still on its first step."""
+    verified, end = 0.0405, END
+    for share, title in ((0.3, "␣one"), (0.55, "␣pass"), (0.8, "␣reads")):
+        seek(grown, verified + share * (end - verified))
+        assert card(grown)["title"].startswith(title)
+    seek(grown, verified + 0.1 * (end - verified))
+    assert card(grown)["said"] == "Nothing is decided yet."
+
+
 def test_coupled_decisions_have_no_draw_of_their_own(chromium: Any) -> None:
     start = lane_start(0, "draft_model", verification="coupled")
     start = replace(start, sampling=replace(start.sampling, temperature=1.0))

@@ -13,6 +13,7 @@ from specviz.config import SamplingParams
 from specviz.trace import Failure, Progress, RoundTrace, RunEnd, SessionEvent
 from specviz.trace_io import dump_events, load_events
 from specviz.tree import DraftTree
+from specviz.verdict import judged
 from specviz.views.stage import StageFeed
 from tests.traces import (
     HOSTILE,
@@ -108,6 +109,19 @@ def test_a_first_look_sees_the_fastest_lane_and_one_that_drafts_otherwise() -> N
     assert items_of(demo_run())[-1]["first_look"] == [2, 1]
     alone: list[SessionEvent] = [lane_start(0), *decode(0, plain_trees()), RunEnd(1.0)]
     assert items_of([run_start(), *alone])[-1]["first_look"] == []
+
+
+def test_the_end_tells_what_is_recognised_about_each_lane_that_drafts() -> None:
+    events = nine_lanes()
+    told = items_of(events)[-1]["judged"]
+    assert sorted(told) == [str(n) for n in range(1, 9)]
+    for number, said in told.items():
+        expected = judged(events, int(number))  # type: ignore[arg-type]
+        assert said["advice"] == expected.advice
+        assert said["findings"] == [finding.message for finding in expected.findings]
+    assert told["2"]["findings"][0][0] == "verdict.nothing_to_copy"
+    half = [e for e in events if not isinstance(e, RoundTrace) or e.lane != 3]
+    assert "3" not in items_of(half)[-1]["judged"]
 
 
 @pytest.mark.parametrize(

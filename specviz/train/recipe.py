@@ -1,6 +1,6 @@
 """The one training loop: every method's network goes through it.
 
-AdamW under bf16 autocast, a short warm-up, a cosine to a tenth, clipped gradients; held-out
+Muon and AdamW under bf16 autocast, a short warm-up, a cosine to a tenth, clipped gradients; held-out
 acceptance now and then; a state on disk every few minutes, from which a run goes on exactly as
 if it had not stopped.
 """
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from specviz.train.batches import BatchMaker, batches
 from specviz.train.data import Example
+from specviz.train.optimizer import MatrixOptimizer
 from specviz.train.recipes import Schedule
 from specviz.train.simulate import Simulated, acceptance, simulate
 
@@ -78,9 +79,7 @@ class Training:
                 f"{len(self.held_out)} greedy ones held out. Make a larger one."
             )
         self.parameters = [p for p in net.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(
-            self.parameters, lr=schedule.learning_rate, betas=(0.9, 0.95), weight_decay=0.0
-        )
+        self.optimizer = MatrixOptimizer(net)
         self.random = torch.Generator().manual_seed(schedule.seed)
         self.step, self.num_bad = 0, 0
         self.recent: deque[float] = deque(maxlen=WINDOW_STEPS)
@@ -155,21 +154,25 @@ class Training:
             return
         state = read_state(self.state_path)
         load_weights(self.net, state, self.state_path)
-        self.optimizer.load_state_dict(state["optimizer"])
+        try:
+            self.optimizer.load_state_dict(state["optimizer"])
+        except ValueError as error:
+            raise ValueError(
+                f"{self.state_path} was trained with another optimizer, so it cannot go on from "
+                "there. Export it, and give the export as --from to a new folder."
+            ) from error
         self.random.set_state(state["random"])
         self.step = state["step"]
         self.history = _history(self.history_path)
 
     def _learn(self, examples: Sequence[Example]) -> dict[str, float]:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._rate()
         with self._autocast():
             losses = self.net.losses(self.maker.batch(examples), self.random)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         losses["loss"].backward()
         norm = nn.utils.clip_grad_norm_(self.parameters, self.schedule.clip)
         if torch.isfinite(norm) and torch.isfinite(losses["loss"]):
-            self.optimizer.step()
+            self.optimizer.step(self._rate())
             self.num_bad = 0
             self._watch(float(losses["loss"].detach()))
         else:

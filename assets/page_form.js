@@ -141,7 +141,7 @@ function makeForm({ words, settings, adopt, onLanguage }) {
     greyLanes();
   }
 
-  // Gradio cannot switch off one box of a group, and may draw the group or a box anew at any time.
+  // Gradio cannot switch off one box of a group, and may draw a box or the whole group anew at any time.
   function greyLanes() {
     const untrained = untrainedFor(state.target);
     const names = Object.keys(settings.drafters);
@@ -198,9 +198,7 @@ function makeForm({ words, settings, adopt, onLanguage }) {
     const at = (name) => settings.defaults[settings.names.indexOf(name)];
     Object.assign(state, { target: at("target"), lanes: at("lanes") });
     extra.aim(state.target);
-    whenThere("#specviz-lanes", (group) =>
-      new MutationObserver(greyLanes).observe(group,
-        { childList: true, subtree: true, attributes: true, attributeFilter: ["class", "disabled"] }));
+    setInterval(greyLanes, 400); // an observer would watch a group that is no longer shown
   }
   paint();
   words.listen(paint);

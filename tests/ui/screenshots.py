@@ -28,7 +28,7 @@ from tests.ui.serving import SECONDS, served, wait_for_text
 from tests.ui.visiting import RUN, import_file
 
 TRACES = sorted((ASSETS / "traces").glob("*.jsonl.gz"))
-EVENT_SECONDS = 0.02  # between two events of a run that is played again
+EVENT_SECONDS = 0.06  # between two events of a run that is played again
 LIVE_SECONDS = 600  # the default model may have to be fetched first
 
 
@@ -80,10 +80,12 @@ def card_open(page: Any) -> None:
 
 
 def mask_focused(page: Any) -> None:
-    card_open(page)
-    box = page.locator(".sv-mask")
-    box.scroll_into_view_if_needed()
-    box.hover()
+    """The last row's own cell is pinned, so its row and column are lit."""
+    paused(page)
+    mask = page.locator(".sv-mask")
+    mask.scroll_into_view_if_needed()
+    box = mask.bounding_box()
+    mask.click(position={"x": box["width"] - 10, "y": box["height"] - 10})
 
 
 def race_ended(page: Any) -> None:

@@ -20,6 +20,7 @@ const SpecVizStage = (function () {
     return {
       run: null, // the one that is shown
       lead: null, // the lane that steps go by and the pane explains
+      first: null, // the one that was the lead before anybody chose: it stands first
       shown: new Set(), // lanes that are open
       isChosen: false, // a person chose the lead or the open lanes
       filter: null, // accepted length whose rounds the scrub bar shows
@@ -34,9 +35,7 @@ const SpecVizStage = (function () {
   function mount(parent) {
     const s = newState();
     const { player, selection, options, shown, ghosts } = s;
-    let page = null;
-    let pane = null;
-    let views = [];
+    let [page, pane, views] = [null, null, []];
     let isAsked = false; // a person did something: all is painted
     const speaker = SpecVizSpeak.newSpeaker(() => page);
     const clock = SpecVizClock.newClock(paint, isThrottled);
@@ -78,7 +77,7 @@ const SpecVizStage = (function () {
       const { open, lead } = SpecVizFirst.firstLook(s.run);
       shown.clear();
       open.forEach((lane) => shown.add(lane));
-      s.lead = lead;
+      Object.assign(s, { lead, first: lead });
     }
 
     // -- time
@@ -175,6 +174,7 @@ const SpecVizStage = (function () {
       const isOpen = shown.has(lane);
       show(view.root, isOpen);
       put(view.root, "data-lead", lane === s.lead);
+      put(view.root, "data-first", lane === s.first);
       const isInMotion = player.isPlaying || isThrottled();
       if (!isOpen || (isInMotion && !isAsked && !sizes.isNear(view.root))) return; // drawn at rest
       const time = timeOf(lane);

@@ -8,6 +8,7 @@ const SpecVizRace = (function () {
   const { speedWords } = SpecVizOthers;
   const ROWS = { wide: { height: 28, top: 5 }, narrow: { height: 46, top: 26 } }; // narrow: words above the bar
   const BAR = 18;
+  const LABELLED = 15; // a pass this wide bears how many tokens it gave
   const CLOSE_ROUNDS = 8; // of the longest first round, across a close-up
   const INSET = 8; // half the thumb of the scrub bar
   const TICKS = 20;
@@ -203,9 +204,9 @@ const SpecVizRace = (function () {
       pen.fillStyle = inks["part-" + part];
       pen.fillRect(at[k], y, Math.max(at[k + 1] - at[k], 0), BAR);
     });
-    if (!isPast || at[2] - at[1] < 18) return;
+    if (!isPast || at[2] - at[1] < LABELLED) return;
     pen.fillStyle = inks["on-part"];
-    pen.font = "600 12px " + inks.font;
+    pen.font = "600 11px " + inks.font;
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     pen.fillText("+" + round.new.text.length, (at[1] + at[2]) / 2, y + BAR / 2 + 1);

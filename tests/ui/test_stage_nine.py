@@ -66,6 +66,16 @@ def test_the_fastest_lane_and_one_of_another_kind_are_open_at_first(race: Any) -
     assert race.locator(".sv-racerow input").count() == 10
 
 
+def test_the_fastest_lane_stands_first_and_stays_there(race: Any) -> None:
+    """A click into another lane must not move it away from under the pointer."""
+    top = "(lane) => lane.getBoundingClientRect().top"
+    assert lane(race, EAGLE3).evaluate(top) < lane(race, MTP).evaluate(top)
+    lane(race, MTP).locator('.sv-tree [data-row="1"]').click()
+    settle(race)
+    assert race.locator('.sv-lane[data-lead="true"] .sv-title').text_content() == "MTP"
+    assert lane(race, EAGLE3).evaluate(top) < lane(race, MTP).evaluate(top)
+
+
 def test_a_line_tells_speedup_and_tau_and_a_click_opens_its_lane(race: Any) -> None:
     seek(race, END)
     item = rounds_of(4)[-1]
@@ -121,7 +131,7 @@ def test_no_two_labels_of_the_race_overlap_and_nothing_sticks_out(
 def test_a_live_race_begins_with_two_lanes_that_draft_otherwise(chromium: Any) -> None:
     with stage_page(chromium) as page:
         send(page, ITEMS[:40], source="live")
-        settle(page)
+        page.wait_for_selector(".sv-lane .sv-title")  # a live run is painted a little later
         assert titles(page) == ["Draft model", "Prompt lookup"]
 
 

@@ -39,6 +39,18 @@ def test_runs_of_this_visit_come_back_from_their_chips(page: Any, session: SlowS
     assert len(session.requests) == 2
 
 
+def test_an_earlier_run_is_pinned_beside_the_one_that_is_shown(page: Any) -> None:
+    run_to_the_end(page, "first question")
+    run_to_the_end(page, "second question")
+    pin = page.locator(".specviz-pin")
+    assert pin.count() == 1  # what is shown is not compared with itself
+    pin.click()
+    page.wait_for_selector(".specviz-pin[aria-pressed=true]")
+    page.wait_for_function("document.querySelectorAll('.sv-ghostname').length === 4")
+    page.locator(".specviz-pin").click()
+    page.wait_for_function("document.querySelectorAll('.sv-ghostname').length === 0")
+
+
 def test_no_recorded_run_stays_pressed_while_another_runs(page: Any, session: SlowSession) -> None:
     """The button of the recorded run once looked pressed over a live run."""
     session.seconds = 0.05

@@ -131,7 +131,9 @@ def test_no_two_labels_of_the_race_overlap_and_nothing_sticks_out(
 def test_a_live_race_begins_with_two_lanes_that_draft_otherwise(chromium: Any) -> None:
     with stage_page(chromium) as page:
         send(page, ITEMS[:40], source="live")
-        page.wait_for_selector(".sv-lane .sv-title")  # a live run is painted a little later
+        page.wait_for_selector(
+            ".sv-lane[data-lead=true] .sv-title"
+        )  # a live run is painted a little later
         assert titles(page) == ["Draft model", "Prompt lookup"]
 
 

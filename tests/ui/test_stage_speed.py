@@ -126,6 +126,28 @@ def test_three_hundred_rounds_leave_no_elements_behind(chromium: Any) -> None:
         assert page.evaluate(count) == before
 
 
+def heap_bytes(page: Any) -> int:
+    """Of the page's own objects, garbage collected."""
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    used: int = session.send("Runtime.getHeapUsage")["usedSize"]
+    session.detach()
+    return used
+
+
+def test_playing_three_hundred_rounds_keeps_the_heap_flat(chromium: Any) -> None:
+    """A second and third look at every moment of a run leave nothing behind."""
+    with stage_page(chromium) as page:
+        send(page, items_of(long_run(300)))
+        end = page.evaluate("stage.state().end")
+        heaps = []
+        for _ in range(3):
+            for part in range(40):
+                seek(page, end * part / 40)
+            heaps.append(heap_bytes(page))
+        assert heaps[2] < 1.02 * heaps[1], heaps
+
+
 def played(chromium: Any) -> dict[str, float]:
     """Frames a second, and milliseconds a paint, of three lanes of 32 rows at 15 rounds/s."""
     with stage_page(chromium) as page:

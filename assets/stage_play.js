@@ -137,5 +137,5 @@ const SpecVizPlay = (function () {
     return player.position >= (player.axis === "time" ? knownTime(run) : axisEnd(run, player.axis));
   }
 
-  return { newPlayer, restart, pauseAt, leadTime, open, advance, target, chooseAxis, toggle, isCaughtUp };
+  return { newPlayer, restart, pauseAt, open, advance, target, chooseAxis, toggle, isCaughtUp };
 })();

@@ -17,6 +17,7 @@ Precision: TypeAlias = Literal["auto", "bfloat16", "float32"]
 VerificationRule: TypeAlias = Literal["rejection", "coupled"]
 Exactness: TypeAlias = Literal["exact", "lossy"]
 
+PLAIN_DRAFTER = "autoregressive"  # the drafter that drafts nothing: plain decoding
 MAX_NEW_TOKENS_LIMIT = 2048
 MAX_PROMPT_CHARACTERS = 100_000
 MAX_LANES = 12  # every method at once, a tuned model's plain lane, and two methods twice

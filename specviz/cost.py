@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specviz.config import PLAIN_DRAFTER
 from specviz.metrics import Spread, Tally, spread, tally
 from specviz.theory import Alpha, Costs, alpha_of, break_even_tokens, round_cost
 from specviz.trace import LaneStart, RoundTrace
 
-PLAIN_DRAFTER = "autoregressive"
 ENOUGH_READS = 3  # of a size, for its median to stand in a curve beside sizes read more often
 
 

@@ -148,10 +148,6 @@ class Loop:
     period: int  # tokens until it says itself again
     num_tokens: int
 
-    @property
-    def num_turns(self) -> float:
-        return self.num_tokens / self.period
-
 
 def tally(rounds: Sequence[RoundTrace]) -> Tally:
     return Tally(

@@ -25,9 +25,7 @@ class Machine:
 class Pass:
     """One forward pass over `num_rows` rows behind `context_length` cached tokens."""
 
-    num_parameters: (
-        int  # those that are multiplied: an embedding table that is only looked up is not
-    )
+    num_parameters: int  # that are multiplied: not an embedding table that is only looked up
     bytes_per_weight: float  # 2 in bf16, 0.5 in 4 bit (scales aside)
     num_rows: int = 1
     context_length: int = 0

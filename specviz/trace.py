@@ -7,6 +7,7 @@ in [0, 1], rows point into the round's tree. Nothing here needs more than the st
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -233,3 +234,7 @@ class Failure:
 
 
 SessionEvent: TypeAlias = TraceEvent | Progress | Failure
+
+
+def rounds_of(events: Iterable[SessionEvent], lane: int) -> list[RoundTrace]:
+    return [e for e in events if isinstance(e, RoundTrace) and e.lane == lane]

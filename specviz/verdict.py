@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from specviz.cost import Account, account, plain_lane_of
-from specviz.trace import LaneStart, RoundTrace, RunStart, TraceEvent
+from specviz.trace import LaneStart, RunStart, TraceEvent, rounds_of
 from specviz.verdict_rules import EVEN, RULES, Case, too_short
 from specviz.what_if import BestLength, Recording, best_length
 from specviz.words import Language, Message, message, tell
@@ -66,7 +66,7 @@ def judged(events: Iterable[TraceEvent], lane: int) -> LaneVerdict:
         return LaneVerdict("plain", message("verdict.plain"))
     if plain is None:
         return LaneVerdict("unpaired", message("verdict.unpaired"))
-    ours, theirs = (_rounds(found, number) for number in (lane, plain.lane))
+    ours, theirs = (rounds_of(found, number) for number in (lane, plain.lane))
     if not ours or not theirs:
         return LaneVerdict("too_short", message("verdict.no_rounds"))
     if min(sum(r.seconds for r in rounds) for rounds in (ours, theirs)) <= 0:
@@ -129,7 +129,3 @@ def _advice(case: Case, best: BestLength | None) -> Message | None:
         return None
     is_shorter = best.num_draft_tokens < recorded
     return message("verdict.shorter" if is_shorter else "verdict.longer", **facts)
-
-
-def _rounds(events: Iterable[TraceEvent], lane: int) -> list[RoundTrace]:
-    return [e for e in events if isinstance(e, RoundTrace) and e.lane == lane]

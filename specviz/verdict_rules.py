@@ -24,18 +24,13 @@ NO_AGREEMENT = 0.15  # a table of word pairs already reaches 0.2 (Leviathan et a
 GROWING_READ = 1.5  # a dense 16-bit read of 16 rows costs 1.2 to 1.3 one-row reads
 HEAVY_HOST = 0.15  # plain steps a round, beyond what a plain step spends itself
 SLOW_DRAFT = 0.5  # share of the tokens it wins that drafting may cost, before it eats most of them
-COPY_RUN, COPY_SHARE = (
-    4,
-    0.6,
-)  # copying pays from this overlap in 4-token runs on (arXiv:2601.11580)
+COPY_RUN = 4  # tokens
+COPY_SHARE = 0.6  # copying pays from this overlap in such runs on (arXiv:2601.11580)
 FEW_RUNS = 12
 LOOP_TURNS, LOOP_TOKENS, LOOP_SHARE = 3, 24, 0.25
 CHEAP_ROUND = 1.35  # plain steps
 GOOD_ALPHA = 0.6
-COPIERS = {
-    "prompt_lookup",
-    "lookahead",
-}  # they find their guesses in the text, and know no language
+COPIERS = {"prompt_lookup", "lookahead"}  # find their guesses in the text, know no language
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from specviz import cost
-from specviz.trace import LaneStart, RoundTrace, RunStart, TraceEvent
+from specviz.trace import LaneStart, RoundTrace, RunStart, TraceEvent, rounds_of
 from specviz.trace_io import load_events, read_trace
 from specviz.what_if import Recording
 
@@ -30,7 +30,7 @@ def starts(name: str) -> list[LaneStart]:
 
 
 def rounds(name: str, lane: int) -> list[RoundTrace]:
-    return [e for e in events(name) if isinstance(e, RoundTrace) and e.lane == lane]
+    return rounds_of(events(name), lane)
 
 
 def recordings(name: str) -> list[Recording]:

@@ -16,9 +16,8 @@ FACTS |= {"theory", "roofline", "cost", "what_if", "verdict"}
 MODELS = FACTS | {"presets", "lm", "torch", "safetensors"}
 LIBRARIES = {"transformers", "accelerate", "bitsandbytes", "huggingface_hub", "tokenizers"}
 LIBRARIES |= {"filelock", "jinja2", "gguf", "numpy", "safetensors"}
-MAY_IMPORT: dict[
-    str, set[str]
-] = {  # unit -> the units of specviz and third-party packages it names
+# Unit -> the units of specviz and third-party packages it names.
+MAY_IMPORT: dict[str, set[str]] = {
     "tree": set(),
     "words": set(),
     "config": {"words"},
@@ -27,7 +26,7 @@ MAY_IMPORT: dict[
     "metrics": {"tree", "trace"},
     "theory": {"metrics"},
     "roofline": set(),
-    "cost": {"trace", "metrics", "theory"},
+    "cost": {"trace", "config", "metrics", "theory"},
     "replays": {"tree", "trace"},
     "what_if": {"trace", "config", "words", "metrics", "theory", "cost", "replays"},
     "verdict_rules": {"trace", "words", "metrics", "cost"},

@@ -17,7 +17,7 @@ from specviz.bench.generate import Generate, fastest
 from specviz.bench.lanes import LaneTiming, time_lane
 from specviz.bench.machine import load_average
 from specviz.bench.passes import Equality, ReadCost, ReadShape, compare_reads, read_costs
-from specviz.config import LaneSpec, Request, TargetSpec
+from specviz.config import PLAIN_DRAFTER, LaneSpec, Request, TargetSpec
 from specviz.trace import Progress, RunStart
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _against_generate(
     requests = [
         Request(
             prompt,
-            (LaneSpec("autoregressive"),),
+            (LaneSpec(PLAIN_DRAFTER),),
             target=target.spec.name,
             is_chat=bool(target.loaded.tokenizer.chat_template),
             max_new_tokens=plan.num_tokens,

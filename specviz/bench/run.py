@@ -15,12 +15,12 @@ from specviz.bench.lane_run import LaneFailedError, LaneRun, StoppedError, run_l
 from specviz.bench.peers import Peers, peer_record
 from specviz.bench.prompts import BenchPrompt, fingerprint
 from specviz.bench.records import PartialFile, Parting, Record
-from specviz.config import Catalog, LaneSpec, Request, checked, lane_names
+from specviz.config import PLAIN_DRAFTER, Catalog, LaneSpec, Request, checked, lane_names
 from specviz.metrics import first_difference, tally
 from specviz.session import Session
 from specviz.trace import LaneStart, Progress, RunStart
 
-PLAIN = LaneSpec("autoregressive")
+PLAIN = LaneSpec(PLAIN_DRAFTER)
 WARM_UP_PROMPT = "Name the seasons, one after another, and say what each is like."
 WARM_UP_TOKENS = 24
 

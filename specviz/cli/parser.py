@@ -9,10 +9,10 @@ from typing import NoReturn
 from specviz.bench.prompts import OWN_PROMPTS
 from specviz.cli import BAD_INPUT
 from specviz.cli.train_words import add_train
-from specviz.config import MAX_NEW_TOKENS_LIMIT, LaneSpec, Request
+from specviz.config import MAX_NEW_TOKENS_LIMIT, PLAIN_DRAFTER, LaneSpec, Request
 from specviz.presets import DEFAULT_TARGET
 
-DEFAULTS = Request("-", (LaneSpec("autoregressive"),))
+DEFAULTS = Request("-", (LaneSpec(PLAIN_DRAFTER),))
 PURPOSE = "Speculative decoding on real models, every round recorded as it happened."
 EXAMPLES = """examples:
   python -m specviz run "Why is the sky blue?" --lanes autoregressive,lookahead --out race.jsonl.gz

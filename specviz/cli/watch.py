@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from specviz.cli import BAD_INPUT, DONE, FAILED, INTERRUPTED
+from specviz.config import PLAIN_DRAFTER
 from specviz.trace import Failure, LaneEnd, Progress, RoundTrace, RunStart, SessionEvent
-from specviz.views.summary import PLAIN_DRAFTER, run_summary
+from specviz.views.summary import run_summary
 from specviz.words import tell
 
 PROGRESS_STEPS = 10  # a download is told of at most so often

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from specviz.config import PLAIN_DRAFTER
 from specviz.train.course import Course
 
 
@@ -109,7 +110,7 @@ def _limits(course: Course) -> Iterator[str]:
 def _use(course: Course) -> Iterator[str]:
     method, spec = course.order.method, course.order.spec
     target = "" if not spec.path else " --target FOLDER"
-    lanes = ",".join(("autoregressive", *course.recipe.drafters))
+    lanes = ",".join((PLAIN_DRAFTER, *course.recipe.drafters))
     yield f"With this folder as `drafters/{method}`:"
     yield ""
     yield "```sh"

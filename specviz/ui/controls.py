@@ -14,6 +14,7 @@ import gradio as gr
 from specviz.config import (
     MAX_NEW_TOKENS_LIMIT,
     MAX_PROMPT_CHARACTERS,
+    PLAIN_DRAFTER,
     Catalog,
     DrafterInfo,
     Knob,
@@ -23,7 +24,6 @@ from specviz.config import (
 from specviz.ui.lanes import all_lanes
 from specviz.ui.offers import DEFAULT_PROMPT, first_lanes
 from specviz.ui.speaker import Speaker, Spoken, labelled, or_else
-from specviz.views.summary import PLAIN_DRAFTER
 from specviz.words import Language, word
 
 DEFAULTS = Request("-", (LaneSpec(PLAIN_DRAFTER),))

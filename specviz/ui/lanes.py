@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specviz.config import Catalog
-from specviz.views.summary import PLAIN_DRAFTER
+from specviz.config import PLAIN_DRAFTER, Catalog
 
 BACKBONE = "backbone"  # the plain lane's knob: which model decodes
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.config import Catalog
-from specviz.views.summary import PLAIN_DRAFTER
+from specviz.config import PLAIN_DRAFTER, Catalog
 
 EXAMPLES = {  # chosen to differ in how well they can be guessed
     "chat": "Explain how rainbows form, step by step.",

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from specviz.config import PLAIN_DRAFTER
 from specviz.metrics import DepthAcceptance, Tally, TimeSplit, interval, tally
 from specviz.trace import LaneStart, RoundTrace, RowOdds
 from specviz.views.agreement import Comparison, unpaired
 from specviz.views.numbers import short
-from specviz.views.summary import PLAIN_DRAFTER
 
 Item: TypeAlias = dict[str, Any]
 

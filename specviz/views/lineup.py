@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from specviz.config import PLAIN_DRAFTER
 from specviz.trace import LaneStart
 from specviz.views.agreement import expected_state, is_greedy
 from specviz.views.drafting import COLUMNS
 from specviz.views.lane_sums import LaneSums
 from specviz.views.numbers import short
-from specviz.views.summary import PLAIN_DRAFTER, own_prefill
+from specviz.views.summary import own_prefill
 from specviz.views.tokens import legible
 from specviz.views.told import knobs_message, told
 from specviz.words import Message, message, table

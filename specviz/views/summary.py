@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specviz import metrics
-from specviz.trace import LaneEnd, LaneStart, RoundTrace, RunStart, SessionEvent
+from specviz.config import PLAIN_DRAFTER
+from specviz.trace import LaneEnd, LaneStart, RoundTrace, RunStart, SessionEvent, rounds_of
 from specviz.views.agreement import Comparison, unpaired
 from specviz.views.tokens import legible
 from specviz.views.told import told
 from specviz.words import Message, message, tell
-
-PLAIN_DRAFTER = "autoregressive"
 
 
 def round_message(round_: RoundTrace, *, is_plain: bool) -> Message:
@@ -53,7 +52,7 @@ def run_summary(events: Iterable[SessionEvent]) -> str:
     run = next((e for e in events if isinstance(e, RunStart)), None)
     if run is None:
         return "The run did not start."
-    rounds = {s.lane: _rounds_of(events, s.lane) for s in starts}
+    rounds = {s.lane: rounds_of(events, s.lane) for s in starts}
     ends = {e.lane: e for e in events if isinstance(e, LaneEnd)}
     plains: dict[str, list[RoundTrace]] = {}
     for start in starts:
@@ -139,10 +138,6 @@ def _split_line(split: metrics.TimeSplit) -> str:
     }
     shares = [f"{name} {seconds / split.seconds:.1%}" for name, seconds in parts.items()]
     return f"time {split.seconds:.3f} s: {', '.join(shares)}"
-
-
-def _rounds_of(events: Iterable[SessionEvent], lane: int) -> list[RoundTrace]:
-    return [e for e in events if isinstance(e, RoundTrace) and e.lane == lane]
 
 
 def _count(number: int, noun: str, plural: str = "") -> str:

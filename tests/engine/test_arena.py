@@ -12,7 +12,7 @@ from specviz.config import SamplingParams
 from specviz.drafters.base import DraftContext
 from specviz.engine.arena import failure_message, race
 from specviz.engine.lane import Lane
-from specviz.trace import LaneEnd, RoundTrace
+from specviz.trace import LaneEnd, RoundTrace, rounds_of
 from specviz.tree import DraftTree
 from specviz.words import tell
 from tests.engine.doubles import making
@@ -31,10 +31,6 @@ def never() -> bool:
 def lanes(*makes: MakeDrafter, **facts: Any) -> list[Lane]:
     setup = Setup(LM, PROMPT, **({"budget": 12, "draft": LM} | facts))
     return [setup.lane(make, index=index) for index, make in enumerate(makes)]
-
-
-def rounds_of(events: list[RoundTrace | LaneEnd], lane: int) -> list[RoundTrace]:
-    return [e for e in events if isinstance(e, RoundTrace) and e.lane == lane]
 
 
 def test_the_lane_furthest_behind_goes_next(monkeypatch: pytest.MonkeyPatch) -> None:

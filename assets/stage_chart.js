@@ -17,12 +17,11 @@ const SpecVizChart = (function () {
       const fill = el("b", "sv-balancefill");
       fill.style.width = (value / most) * 100 + "%";
       fill.setAttribute("data-kind", kind);
-      return el("div", "sv-depthrow2", el("span", "", word("stage.balance." + kind)), el("span", "sv-depthtrack", fill),
+      return el("div", "sv-balancerow", el("span", "", word("stage.balance." + kind)), el("span", "sv-depthtrack", fill),
         el("span", "sv-depthwords", words));
     };
     return el("div", "sv-balance", row("gives", tau, word("stage.balance_tokens", { tau: number(tau, 2) })),
-      row("costs", rho, word("stage.balance_steps", { rho: number(rho, 2) })),
-      el("p", "sv-none", word("stage.break_even", { rho: number(rho, 2), tau: number(tau, 2) })));
+      row("costs", rho, word("stage.balance_steps", { rho: number(rho, 2) })));
   }
 
   // depths: [reached, accepted, rate, low, high] from depth 1 on.

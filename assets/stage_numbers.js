@@ -62,11 +62,11 @@ const SpecVizNumbers = (function () {
   }
 
   function verdictWords(lane, total, versus) {
-    if (lane.info.is_plain) return word("stage.plain_verdict");
+    if (lane.info.is_plain) return word("verdict.plain");
     if (!versus) return "";
     if (versus.speedup === null) return tell(versus.agreement.sentence);
     const values = { rho: number(versus.rho, 2), tau: number(total.tau, 2), speedup: number(versus.speedup, 2) };
-    return word(versus.speedup >= 1 ? "stage.faster" : "stage.slower", values);
+    return word("verdict.headline." + versus.outcome, values);
   }
 
   // `look` is {filter, onFilter(length), chosen}: the round or row that is lit, if any.

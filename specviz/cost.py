@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from specviz.config import PLAIN_DRAFTER
 from specviz.metrics import Spread, Tally, spread, tally
-from specviz.theory import Alpha, Costs, alpha_of, break_even_tokens, round_cost
+from specviz.theory import Alpha, Costs, alpha_of, round_cost
 from specviz.trace import LaneStart, RoundTrace
 
 ENOUGH_READS = 3  # of a size, for its median to stand in a curve beside sizes read more often
@@ -78,11 +78,6 @@ class Account:
     def alpha(self) -> Alpha | None:
         """Over all depths. None: nothing was drafted."""
         return alpha_of(self.tally.depths)
-
-    @property
-    def break_even(self) -> float:
-        """Tokens a round must yield to be as fast as plain decoding."""
-        return break_even_tokens(self.rho)
 
     @property
     def plain_seconds(self) -> float:

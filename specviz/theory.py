@@ -160,11 +160,6 @@ def round_cost(costs: Costs, *, num_rows: float, num_steps: float) -> float:
     return costs.delta(num_rows) + num_steps * costs.draft_step + costs.host
 
 
-def break_even_tokens(rho: float) -> float:
-    """Tokens a round must yield to be as fast as plain decoding: as many as it costs plain steps."""
-    return rho
-
-
 def break_even_alpha(rho: float, num_draft_tokens: int) -> float | None:
     """The alpha at which K drafts repay a round of `rho` plain steps. None: not even alpha = 1.
 

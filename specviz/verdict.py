@@ -16,7 +16,8 @@ from specviz.verdict_rules import EVEN, RULES, Case, too_short
 from specviz.what_if import BestLength, Recording, best_length
 from specviz.words import Language, Message, message, tell
 
-Kind: TypeAlias = Literal["faster", "even", "slower", "too_short", "plain", "no_times", "unpaired"]
+Outcome: TypeAlias = Literal["faster", "even", "slower"]
+Kind: TypeAlias = Outcome | Literal["too_short", "plain", "no_times", "unpaired"]
 
 WORTH_SAYING = 1.03  # another length is named if it should be this much faster
 
@@ -79,7 +80,7 @@ def judge(case: Case) -> LaneVerdict:
     if (said := too_short(case)) is not None:
         return LaneVerdict("too_short", said, _findings(case), account=case.account)
     best = best_length(Recording(case.start, case.rounds, case.account))
-    kind = _kind(case.account.speedup)
+    kind = outcome_of(case.account.speedup)
     return LaneVerdict(
         kind,
         _headline(kind, case.account),
@@ -90,18 +91,17 @@ def judge(case: Case) -> LaneVerdict:
     )
 
 
-def _kind(speedup: float) -> Kind:
+def outcome_of(speedup: float) -> Outcome:
     if abs(speedup - 1) <= EVEN:
         return "even"
     return "faster" if speedup > 1 else "slower"
 
 
-def _headline(kind: Kind, numbers: Account) -> Message:
+def _headline(outcome: Outcome, numbers: Account) -> Message:
     return message(
-        "verdict." + kind,
+        "verdict.headline." + outcome,
         rho=f"{numbers.rho:.2f}",
         tau=f"{numbers.tau:.2f}",
-        break_even=f"{numbers.break_even:.2f}",
         speedup=f"{numbers.speedup:.2f}",
     )
 

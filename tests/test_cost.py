@@ -39,7 +39,7 @@ def test_each_term_in_plain_steps(rounds: list[RoundTrace], plain: list[RoundTra
     assert account.costs.host == pytest.approx(0.2)
     assert account.costs.reads == ((1, pytest.approx(0.9)), (4, pytest.approx(1.1)))
     assert account.draft_steps_per_round == 3
-    assert account.rho == account.break_even == pytest.approx(1.6)
+    assert account.rho == pytest.approx(1.6)
     assert account.rho_of_medians == pytest.approx(1.1 + 3 * 0.1 + 0.2)
     assert account.read_growth == pytest.approx(2.2 / 1.8)
 

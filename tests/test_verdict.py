@@ -240,13 +240,19 @@ def test_the_sentence_of_a_lane_that_loses() -> None:
     found = verdict.judge(case_of(rounds_of([1, 0] * 20, length=5, steps=0.0042)))
     assert found.kind == "slower"
     assert tell(found.headline) == (
-        "Slower here (0.75x plain): a round costs 2.00 plain steps and yields 1.50 tokens. "
-        "Break-even is 2.00."
+        "Slower here (0.75x plain): a round costs 2.00 plain steps, so it must yield 2.00 tokens "
+        "to break even; it yields only 1.50."
     )
     assert found.advice is not None
     assert tell(found.advice).startswith("Shorter drafts (K = 1) would yield 1.50 at 1.20: 1.25x")
     assert found.best is not None
     assert found.best.num_draft_tokens == 1
+
+
+def test_a_speedup_within_three_percent_of_one_is_even() -> None:
+    speedups = (0.96, 0.98, 1.0, 1.02, 1.04)
+    said = [verdict.outcome_of(speedup) for speedup in speedups]
+    assert said == ["slower", "even", "even", "even", "faster"]
 
 
 def test_where_no_length_repays_it_says_to_decode_plainly() -> None:

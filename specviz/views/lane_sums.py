@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from specviz.config import PLAIN_DRAFTER
 from specviz.metrics import DepthAcceptance, Tally, TimeSplit, interval, tally
 from specviz.trace import LaneStart, RoundTrace, RowOdds
+from specviz.verdict import outcome_of
 from specviz.views.agreement import Comparison, unpaired
 from specviz.views.numbers import short
 
@@ -77,6 +78,7 @@ class LaneSums:
         )
         return {
             "plain": None if plain is None else plain.start.lane,
+            "outcome": outcome_of(ours.speedup(theirs)) if is_timed else None,
             "speedup": short(ours.speedup(theirs)) if is_timed else None,
             "rho": short(ours.rho(theirs)) if is_timed else None,
             "plain_step": short(theirs.seconds_per_round) if is_timed else None,

@@ -60,8 +60,8 @@ A message is [key, values] of `specviz/words.py`, or a text as it stands.
               candidates, number N + k for the k-th, num_best (so many ghosts, from the first,
               have the best scores), heights (lines in use with the best, and with all ghosts),
               heads [[text, id, probability], ...] by depth, levels [[grown or null, kept], ...] by
-              depth, window (levels of columns of rows), pool {size, ngrams (rows)} or null, match {start, length,
-              copied} in tokens of the text or null
+              depth, window (levels of columns of rows), pool {size, ngrams (rows)} or null, match
+              {start, length, copied} in tokens of the text or null
     next      the target's own token: text, id, kind "bonus" | "recovered" | "plain", x, y, parent
     new       text, id, row and origin of each committed token; an origin is a depth (drafted) or a
               kind, and then the row is -1
@@ -69,9 +69,9 @@ A message is [key, values] of `specviz/words.py`, or a text as it stands.
               num_accepted, acceptance_rate, depths [[reached, accepted, rate, low, high], ...],
               lengths [rounds that accepted 0, 1, ... tokens], time
     time      draft, verify, commit: {seconds, share} each
-    versus    {lane: {plain (the lane compared with; null: there is none), speedup, rho,
-              plain_step (seconds), agreement}} for every lane that this event changed; agreement
-              is {state, num_tokens, top_two_gap, sentence (message)}
+    versus    {lane: {plain (the lane compared with; null: there is none), outcome "faster" | "even"
+              | "slower", speedup, rho, plain_step (seconds), agreement}} for every lane that this
+              event changed; agreement is {state, num_tokens, top_two_gap, sentence (message)}
 """
 
 from __future__ import annotations

@@ -205,8 +205,9 @@ def test_numbers_say_where_and_when_they_were_taken_and_what_pays(race: Any) -> 
     )
     seek(race, END)
     rho, tau = ITEMS[-1]["versus"]["8"]["rho"], rounds_of(EAGLE3)[-1]["total"]["tau"]
-    said = str(numbers.locator(".sv-balance").text_content())
-    assert f"a round must give {rho:.2f} tokens to pay for itself; it gives {tau:.2f}." in said
+    said = str(numbers.locator(".sv-verdict").text_content())
+    assert f"must yield {rho:.2f} tokens to break even; it yields {tau:.2f}." in said
+    assert numbers.locator(".sv-balancerow").count() == 2
     widths = numbers.locator(".sv-balancefill").evaluate_all("(b) => b.map((n) => n.style.width)")
     assert widths[0] == "100%"
     assert float(widths[1].rstrip("%")) == pytest.approx(100 * rho / tau, rel=1e-3)

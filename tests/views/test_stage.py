@@ -92,7 +92,10 @@ def test_a_plain_lane_that_runs_last_still_ends_in_the_right_comparison() -> Non
     starts = [lane_start(0, "draft_model"), lane_start(1)]
     items = items_of([run_start(), *starts, *ours, *plain])
     assert items[3]["versus"] == {}
-    assert items[-1]["versus"]["0"]["speedup"] == close(metrics.speedup(ours, plain))
+    speedup = metrics.speedup(ours, plain)
+    assert speedup > 1.1
+    assert items[-1]["versus"]["0"]["speedup"] == close(speedup)
+    assert items[-1]["versus"]["0"]["outcome"] == "faster"
 
 
 def test_without_a_plain_lane_nothing_is_compared() -> None:

@@ -14,7 +14,7 @@ from specviz.cost import Account, account, plain_lane_of
 from specviz.trace import LaneStart, RunStart, TraceEvent, rounds_of
 from specviz.verdict_rules import EVEN, RULES, Case, too_short
 from specviz.what_if import BestLength, Recording, best_length
-from specviz.words import Language, Message, message, tell
+from specviz.words import Language, Message, Refusal, message, tell
 
 Outcome: TypeAlias = Literal["faster", "even", "slower"]
 Kind: TypeAlias = Outcome | Literal["too_short", "plain", "no_times", "unpaired"]
@@ -53,15 +53,14 @@ class LaneVerdict:
 
 
 def judged(events: Iterable[TraceEvent], lane: int) -> LaneVerdict:
-    """The verdict on one lane of a finished run. ValueError: the run has no such lane."""
+    """The verdict on one lane of a finished run. Refusal: the run has no such lane."""
     found = list(events)
     run = next((e for e in found if isinstance(e, RunStart)), None)
     starts = [e for e in found if isinstance(e, LaneStart)]
     start = next((s for s in starts if s.lane == lane), None)
     if run is None or start is None:
-        raise ValueError(
-            f"This run has lanes {[s.lane for s in starts]}; got {lane}. Choose one of them."
-        )
+        numbers = ", ".join(str(s.lane) for s in starts)
+        raise Refusal(message("refusal.no_such_lane", numbers=numbers, value=lane))
     plain = plain_lane_of(start, starts)
     if plain == start:
         return LaneVerdict("plain", message("verdict.plain"))

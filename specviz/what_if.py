@@ -49,7 +49,7 @@ from specviz.replays import (
 )
 from specviz.theory import Costs
 from specviz.trace import LaneStart, RoundTrace
-from specviz.words import Message, message
+from specviz.words import Message, Refusal, message
 
 TEXT_ALONE = {"draft_model"}  # registry names; see above
 CHOSEN = {"prompt_lookup", "lookahead", "medusa", "eagle2", "eagle3"}  # never draw their guesses
@@ -118,16 +118,13 @@ class BestLength:
 def truncated(recording: Recording, length: int) -> Estimate:
     """Drafts at most `length` deep. Longer than recorded only where rounds can be set anew.
 
-    ValueError: the recording holds nothing about such drafts.
+    Refusal: the recording holds nothing about such drafts.
     """
     if recording.deepest == 0:
-        raise ValueError("This recording drafted nothing, so it says nothing of any draft.")
+        raise Refusal(message("refusal.drafted_nothing"))
     longest = LONGEST if recording.is_text_alone else recording.deepest
     if not 1 <= length <= longest:
-        raise ValueError(
-            f"This recording can say something of drafts from 1 to {longest} deep; got {length}. "
-            "Run the lane with that length to measure it."
-        )
+        raise Refusal(message("refusal.draft_length", limit=longest, value=length))
     measure = _knob_change(recording.start, DEPTH_KNOBS, length)
     if not recording.is_text_alone:
         kept = [replayed(r, kept_to_depth(r.tree, length), length) for r in recording.rounds]
@@ -154,14 +151,11 @@ def budgeted(recording: Recording, num_rows: int) -> Estimate:
     """At most `num_rows` rows read in a round, root and lookahead rows included.
 
     Kept are the rows whose path the drafter thought likeliest; equal ones in their order.
-    ValueError: not even the root has room.
+    Refusal: not even the root has room.
     """
     ahead = max(r.tree.num_lookahead_rows for r in recording.rounds)
     if num_rows < 1 + ahead:
-        raise ValueError(
-            f"A round reads its root and {ahead} lookahead rows: {1 + ahead} at least; got "
-            f"{num_rows}."
-        )
+        raise Refusal(message("refusal.budget_rows", ahead=ahead, least=1 + ahead, value=num_rows))
     kept = [replayed(r, kept_in_budget(r, num_rows)) for r in recording.rounds]
     said = (message("verdict.assume.likeliest"), *_siblings(recording))
     estimate = _by_position(recording, kept)
@@ -220,14 +214,11 @@ def at_costs(recording: Recording, costs: Costs) -> Estimate:
 def at_temperature_one(recording: Recording) -> Estimate:
     """The recorded drafts against a target that samples at temperature 1, no token cut off.
 
-    Exact for each recorded round; the text would be another one. ValueError: guesses that would be
+    Exact for each recorded round; the text would be another one. Refusal: guesses that would be
     drawn as well, with chances the trace does not hold.
     """
     if recording.start.drafter not in CHOSEN:
-        raise ValueError(
-            f"At another temperature {recording.start.drafter} would draw other guesses, with "
-            "chances that this recording does not hold. Run the lane at that temperature."
-        )
+        raise Refusal(message("refusal.other_guesses", drafter=recording.start.drafter))
     return Estimate(
         tau=_mean(map(tokens_at_temperature_one, recording.rounds)),
         rho=recording.account.rho,

@@ -12,7 +12,7 @@ from specviz import cost, verdict, verdict_rules
 from specviz.trace import LaneStart, RoundTrace, RunStart, TraceEvent
 from specviz.tree import DraftTree
 from specviz.verdict_rules import RULES, Case
-from specviz.words import tell
+from specviz.words import Refusal, tell
 from tests import recorded
 from tests.traces import greedy_verdict, lane_start, round_trace, run_start
 
@@ -291,7 +291,7 @@ def test_lanes_that_cannot_be_compared_are_told_so() -> None:
     assert verdict.judged(events_of((plain, PLAIN), (draft, [])), 1).kind == "too_short"
     still = [replace(r, draft_seconds=0.0, verify_seconds=0.0, commit_seconds=0.0) for r in GOOD]
     assert verdict.judged(events_of((plain, PLAIN), (draft, still)), 1).kind == "no_times"
-    with pytest.raises(ValueError, match=r"has lanes \[0, 1\]; got 7"):
+    with pytest.raises(Refusal, match="has lanes 0, 1; got 7"):
         verdict.judged(run, 7)
 
 

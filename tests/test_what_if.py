@@ -22,6 +22,7 @@ from specviz.theory import Costs
 from specviz.trace import RoundTrace
 from specviz.tree import DraftTree
 from specviz.what_if import Recording
+from specviz.words import Refusal
 from tests import recorded
 from tests.traces import bushy_trees, chain_trees, decode, greedy_verdict, lane_start, plain_trees
 from tests.traces import round_trace as made_round
@@ -282,17 +283,17 @@ def test_another_temperature_is_estimated_only_for_guesses_that_are_chosen() -> 
     lanes = {r.start.drafter: r for r in recorded.recordings("code_fibonacci")}
     estimate = what_if.at_temperature_one(lanes["prompt_lookup"])
     assert 1 < estimate.tau < lanes["prompt_lookup"].account.tau, "a greedy text is easier"
-    with pytest.raises(ValueError, match="draft_model would draw other guesses"):
+    with pytest.raises(Refusal, match="draft_model would draw other guesses"):
         what_if.at_temperature_one(lanes["draft_model"])
 
 
 def test_what_the_trace_does_not_hold_is_refused() -> None:
-    with pytest.raises(ValueError, match="from 1 to 4 deep; got 5"):
+    with pytest.raises(Refusal, match="from 1 to 4 deep; got 5"):
         what_if.truncated(recording(played([True] * 25, 4), "medusa"), 5)
-    with pytest.raises(ValueError, match="got 0"):
+    with pytest.raises(Refusal, match="got 0"):
         what_if.truncated(recording(played([True] * 25, 4)), 0)
-    with pytest.raises(ValueError, match="1 at least"):
+    with pytest.raises(Refusal, match="1 at least"):
         what_if.budgeted(recording(played([True] * 25, 4)), 0)
     assert what_if.best_length(recording(played([False] * 5, 0))) is None
-    with pytest.raises(ValueError, match="drafted nothing"):
+    with pytest.raises(Refusal, match="drafted nothing"):
         what_if.truncated(recording(played([False] * 5, 0)), 1)

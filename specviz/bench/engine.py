@@ -6,19 +6,18 @@ drifts drifts on both sides. Engine and transformers are imported inside the cal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from specviz import words
-from specviz.bench import CannotMeasureError
 from specviz.bench.generate import Generate, fastest
+from specviz.bench.getting import Tell, finished
 from specviz.bench.lanes import LaneTiming, time_lane
 from specviz.bench.machine import load_average
 from specviz.bench.passes import Equality, ReadCost, ReadShape, compare_reads, read_costs
 from specviz.config import PLAIN_DRAFTER, LaneSpec, Request, TargetSpec
-from specviz.trace import Progress, RunStart
+from specviz.trace import RunStart
 
 if TYPE_CHECKING:
     from specviz.engine import Engine
@@ -29,7 +28,6 @@ PROMPTS = (
     "Explain in detail how a bicycle stays upright, for a curious child.",
     "Write a Python class for a bank account, with comments on every line.",
 )
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ def measure_engine(spec: TargetSpec, plan: Plan, tell: Tell) -> EngineReport:
 
     load = load_average()
     engine = Engine([spec])
-    target = _finished(engine.store.get(spec, "auto"), tell)
+    target = finished(engine.store.get(spec, "auto"), tell)
     tell("Plain decoding against generate.")
     baseline, speeds, alternations = _against_generate(engine, target, plan)
     lm = target.loaded.lm
@@ -197,16 +195,3 @@ def _added_up(parts: Iterable[list[Equality]]) -> tuple[Equality, ...]:
         )
         for same in zip(*parts, strict=True)
     )
-
-
-def _finished(steps: Generator[Progress, None, ReadyTarget], tell: Tell) -> ReadyTarget:
-    from specviz.lm.weights import WeightsUnavailable
-
-    while True:
-        try:
-            tell(words.tell(next(steps).message))
-        except StopIteration as end:
-            target: ReadyTarget = end.value
-            return target
-        except WeightsUnavailable as error:
-            raise CannotMeasureError(str(error)) from error

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.bench import CannotMeasureError
 from specviz.bench.generate import DTYPES, Generate
+from specviz.bench.getting import Tell, finished
 from specviz.bench.peers import Peer, PeerAnswer
 from specviz.bench.run import BenchLane, Setup
 from specviz.config import TargetSpec
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 PLAIN = "generate"
 NUM_DTYPE_TRIES = 2
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def stock_peers(
     from specviz.lm.device import pick_device
 
     tell("Loading the peers: transformers on the same weights.")
-    folder, device = _folder(spec), pick_device()
+    folder, device = _folder(spec, tell), pick_device()
     try:
         models = [Generate(folder, dtype, device) for dtype in DTYPES]
     except (ValueError, OSError) as error:
@@ -231,16 +231,8 @@ def _fixed_drafts(count: int) -> Any:
     )
 
 
-def _folder(spec: TargetSpec) -> Path:
+def _folder(spec: TargetSpec, tell: Tell) -> Path:
     """Where the lanes' weights lie; they were loaded from there, so nothing is fetched."""
-    from specviz.lm.weights import WeightsUnavailable, fetch
+    from specviz.lm.weights import fetch
 
-    steps = fetch(spec)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            folder: Path = end.value.folder
-            return folder
-        except WeightsUnavailable as error:
-            raise CannotMeasureError(str(error)) from error
+    return finished(fetch(spec), tell).folder

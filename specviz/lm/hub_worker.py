@@ -30,13 +30,12 @@ LISTING_SECONDS = 6.0  # a name look-up that hangs is not covered by any connect
 
 def main(repository: str, revision: str, folder: Path) -> None:
     end_with_parent()
-    commit = _from_library_cache(repository, revision, folder)
-    is_kept = bool(commit)
+    kept = _from_library_cache(repository, revision, folder)
     try:
-        commit = commit or _download(repository, revision, folder)
+        commit = kept or _download(repository, revision, folder)
     except HfHubHTTPError as error:
         sys.exit(f"the Hub answered with status {error.response.status_code}")
-    key = "source.hub_kept" if is_kept else "source.hub"
+    key = "source.hub_kept" if kept else "source.hub"
     at = {"repository": repository, "revision": revision, "commit": commit[:12]}
     say(source=word(key, **at))
 

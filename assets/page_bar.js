@@ -5,7 +5,7 @@ const FILE_FORMS = ["trace", "html", "csv", "svg", "png"];
 
 function makeBar(root, { words, settings, open, reopen, importFile, copyLink, save, ghost,
   hasPicture }) {
-  const { word, tell } = words;
+  const { word, wordOr, tell } = words;
   const recorded = make("div", "specviz-recorded specviz-chips");
   const mine = make("div", "specviz-mine specviz-chips");
   const readiness = make("div", "specviz-readiness");
@@ -65,8 +65,7 @@ function makeBar(root, { words, settings, open, reopen, importFile, copyLink, sa
   }
 
   function recordedName(name) {
-    const key = "recording." + name;
-    return word(key) === key ? name.replaceAll("_", " ") : word(key);
+    return wordOr("recording." + name, name.replaceAll("_", " "));
   }
 
   function paintTools() {

@@ -110,12 +110,12 @@ function makeForm({ words, settings, adopt, onLanguage }) {
     const drafters = [...lanes, ...own.map((lane) => lane.drafter)];
     const tuned = settings.ownBackbones.filter((name) => drafters.includes(name));
     if (!lanes.includes("autoregressive")) found.push(["no-plain", word("page.no_plain_lane")]);
-    for (const name of tuned) found.push(["tuned", word("page.own_baseline", { name: drafterTitle(name) })]);
+    for (const name of tuned) found.push(["tuned", word("page.own_baseline", { name: extra.titleOf(name) })]);
     if (drafters.length + tuned.length > settings.maxLanes)
       found.push(["too-many", word("page.too_many_lanes", { n: settings.maxLanes })]);
     const untrained = untrainedFor(target);
     if (untrained.length) {
-      const names = untrained.map(drafterTitle).join(word("page.comma"));
+      const names = untrained.map(extra.titleOf).join(word("page.comma"));
       found.push(["untrained", word("page.untrained", { names, target: settings.targets[target] })]);
     }
     if (settings.baseTargets.includes(target))
@@ -125,11 +125,6 @@ function makeForm({ words, settings, adopt, onLanguage }) {
 
   function untrainedFor(target) {
     return settings.untrained.filter(([name]) => name === target).map(([, drafter]) => drafter);
-  }
-
-  function drafterTitle(name) {
-    const key = "drafter." + name + ".title";
-    return word(key) === key ? settings.drafters[name] : word(key);
   }
 
   function paintNotes(root) {

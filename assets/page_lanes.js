@@ -3,24 +3,21 @@
 // the server like all others.
 
 function makeLanes({ words, settings, onChange }) {
-  const { word } = words;
+  const { word, wordOr } = words;
   let own = []; // { drafter, knobs: all of them }
   let target = "";
   let root = null;
 
   function titleOf(drafter) {
-    const key = "drafter." + drafter + ".title";
-    return word(key) === key ? settings.drafters[drafter] : word(key);
+    return wordOr("drafter." + drafter + ".title", settings.drafters[drafter]);
   }
 
   function labelOf(name) {
-    const key = "knob." + name;
-    return word(key) === key ? name.replaceAll("_", " ") : word(key);
+    return wordOr("knob." + name, name.replaceAll("_", " "));
   }
 
   function choiceText(name, choice) {
-    const key = "knob." + name + "." + choice.replaceAll(/[ -]/g, "_");
-    return word(key) === key ? choice.replaceAll("_", " ") : word(key);
+    return wordOr("knob." + name + "." + choice.replaceAll(/[ -]/g, "_"), choice.replaceAll("_", " "));
   }
 
   const knobsOf = (drafter) => settings.knobs[drafter] || [];
@@ -42,7 +39,7 @@ function makeLanes({ words, settings, onChange }) {
     const changed = knobsOf(lane.drafter).filter((knob) => lane.knobs[knob.name] !== knob.default);
     const said = changed.map((knob) => {
       const value = lane.knobs[knob.name];
-      const text = typeof value === "boolean" ? word(value ? "page.on" : "page.off")
+      const text = typeof value === "boolean" ? word(value ? "lane.knob_on" : "lane.knob_off")
         : knob.choices.length ? choiceText(knob.name, value) : value;
       return labelOf(knob.name) + " " + text;
     });
@@ -69,8 +66,7 @@ function makeLanes({ words, settings, onChange }) {
       after();
     });
     const label = make("label", "specviz-knob-row", labelOf(knob.name));
-    const help = "knob." + lane.drafter + "." + knob.name + ".help";
-    label.title = word(help) === help ? "" : word(help);
+    label.title = wordOr("knob." + lane.drafter + "." + knob.name + ".help", "");
     label.append(input);
     return label;
   }
@@ -131,6 +127,7 @@ function makeLanes({ words, settings, onChange }) {
   }
 
   return {
+    titleOf,
     paint(element) {
       root = element;
       paint();

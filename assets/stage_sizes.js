@@ -2,7 +2,7 @@
 // here, so that painting reads no layout.
 
 const SpecVizSizes = (function () {
-  const NARROW = 620; // as in stage.css: one column
+  const NARROW = 620; // as in stage_widths.css: one column
   const NEAR = "150px"; // so far outside the screen a lane is still painted
 
   // `changed()` is called when widths or sight changed, `recoloured()` when the page's theme did.

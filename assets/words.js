@@ -2,6 +2,7 @@
 // script() fills it. It knows no key and paints nothing.
 //
 //   SpecVizWords.word("stage.rounds", { n: 3 })   text of a key
+//   SpecVizWords.wordOr("drafter.x.title", "x")   the same, or the other text if there is no such key
 //   SpecVizWords.tell(["stage.rounds", { n: 3 }]) the same for a message that came with an item;
 //                                                 a plain string is returned as it stands
 //   SpecVizWords.language()                       "en" or "zh"
@@ -24,6 +25,10 @@ const SpecVizWords = (function () {
     });
   }
 
+  function wordOr(key, text) {
+    return key in (tables[shown] || {}) ? word(key) : text;
+  }
+
   function tell(value) {
     if (Array.isArray(value)) return word(value[0], value[1]);
     return String(value ?? "");
@@ -31,6 +36,7 @@ const SpecVizWords = (function () {
 
   return {
     word,
+    wordOr,
     tell,
     language: () => shown,
     languages: () => Object.keys(tables),

@@ -21,7 +21,7 @@ from specviz.ui.open_runs import OpenRuns
 from specviz.ui.playback import Recordings
 from specviz.ui.reading import has_chat_template, read_request
 from specviz.ui.warm_up import WarmUp
-from specviz.views.stage import SCRIPTS
+from specviz.views.stage import SCRIPTS, STYLES
 from specviz.views.tokens import legible_message
 from specviz.words import ASSETS, Message, message, said, script
 
@@ -111,7 +111,7 @@ def stage_html(
     def model_state(_: object) -> str:
         return json.dumps(warm_up.state() if warm_up and settings["hasModel"] else None)
 
-    css = (ASSETS / "stage.css").read_text("utf-8")
+    css = stage_style()
     return gr.HTML(
         html_template=(
             "<div class='specviz-bar'></div><div class='specviz-stage'></div>"
@@ -141,6 +141,10 @@ def _texts(wanted: object, *names: str) -> list[str]:
 def stage_code() -> str:
     """Words and stage: what a replay without a server needs too."""
     return "\n".join([script(), *((ASSETS / name).read_text("utf-8") for name in SCRIPTS)])
+
+
+def stage_style() -> str:
+    return "\n".join((ASSETS / name).read_text("utf-8") for name in STYLES)
 
 
 def _script(settings: Settings, css: str) -> str:

@@ -17,7 +17,8 @@ as soon as that run's "start" item comes; until then (progress) the old picture 
 A run that has been replaced is not listened to again. `label` says in words where the run comes
 from; it is the badge. An envelope may carry `"last": true`: nothing follows, whatever was said.
 
-In the browser (SCRIPTS in `assets/`, in that order, are plain scripts: definitions, no imports):
+In the browser (SCRIPTS and STYLES in `assets/`, in that order; scripts are plain: definitions, no
+imports):
 
     const stage = SpecVizStage.mount(rootElement);
     stage.receive(envelopeString);     // any number of times
@@ -105,6 +106,7 @@ from specviz.views.told import told
 from specviz.words import Message, message
 
 Item: TypeAlias = dict[str, Any]
+STYLES = ("stage.css", "stage_lanes.css", "stage_pane.css", "stage_widths.css")  # in that order
 SCRIPTS = (  # each needs those before it, and SpecVizWords
     "stage_run.js",
     "stage_time.js",

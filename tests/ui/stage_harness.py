@@ -1,4 +1,4 @@
-"""The stage alone in a browser: a bare page with stage.js and stage.css, fed with envelopes.
+"""The stage alone in a browser: a bare page with its scripts and styles, fed with envelopes.
 
 No Gradio, no server, no network: whatever the stage asks for from outside fails the test.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from specviz import words
 from specviz.trace import SessionEvent
-from specviz.views.stage import SCRIPTS, StageFeed
+from specviz.views.stage import SCRIPTS, STYLES, StageFeed
 from tests.traces import demo_run
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -29,6 +29,10 @@ MOUNT = """(source) => {
 
 def scripts() -> str:
     return "\n".join((ASSETS / name).read_text("utf-8") for name in SCRIPTS)
+
+
+def styles() -> str:
+    return "\n".join((ASSETS / name).read_text("utf-8") for name in STYLES)
 
 
 def source() -> str:
@@ -48,9 +52,8 @@ def stage_page(
     page = context.new_page()
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.on("request", lambda request: troubles.append(request.url))
-    css = (ASSETS / "stage.css").read_text("utf-8")
     ground = "#0f1318" if dark else "#ffffff"
-    page.set_content(PAGE.format(css=css, theme="dark" if dark else "", ground=ground))
+    page.set_content(PAGE.format(css=styles(), theme="dark" if dark else "", ground=ground))
     page.evaluate(MOUNT, source())
     try:
         yield page

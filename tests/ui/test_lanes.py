@@ -14,7 +14,7 @@ from specviz.ui.reading import read_request
 from specviz.words import word
 from tests.ui.serving import opened, served
 from tests.ui.sessions import CATALOG, SlowSession
-from tests.ui.visiting import link_of, run_to_the_end, saying
+from tests.ui.visiting import PROMPT, link_of, run_to_the_end, saying
 
 BACKBONE = Knob("backbone", "What decodes.", "target", choices=("target", "mtp"))
 TUNED = replace(
@@ -99,6 +99,9 @@ def test_one_drafter_races_itself_and_the_link_says_so(
     with opened(chromium, url, query=link_of(page).removeprefix(url)) as other:
         saying(other, "Press Run")
         other.wait_for_selector(".specviz-own-lane")
+        other.wait_for_function(  # Gradio adopts the link's prompt later than the page its lanes
+            "(box) => document.querySelector(box).value === 'twice'", arg=PROMPT
+        )
         run_to_the_end(other, "twice")
     assert session.requests[1] == session.requests[0]
 

@@ -13,7 +13,6 @@ from specviz.tree import DraftTree
 from specviz.words import tell
 from tests.traces import ANSWER, HOSTILE, greedy_verdict, ids, lane_start, round_trace, run_start
 from tests.ui.stage_harness import (
-    ASSETS,
     ENDS,
     ITEMS,
     items_of,
@@ -25,6 +24,7 @@ from tests.ui.stage_harness import (
     settle,
     stage_page,
     state,
+    styles,
 )
 
 pytestmark = pytest.mark.browser
@@ -68,7 +68,7 @@ def test_the_scripts_draw_no_numbers_and_ask_for_nothing_outside() -> None:
 
 
 def test_the_style_sheet_can_stand_in_a_template() -> None:
-    css = (ASSETS / "stage.css").read_text("utf-8")
+    css = styles()
     for live in ("\\", "`", "${", "{{", "}}", "@keyframes", "@import", "url("):
         assert live not in css
 

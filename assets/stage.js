@@ -9,7 +9,7 @@ const SpecVizStage = (function () {
   const { makeLane, drawLane, lightLane } = SpecVizLane;
   const { drawRace, clearRace, drawTicks } = SpecVizRace;
   const { drawOthers } = SpecVizOthers;
-  const { OPTIONS, makePage, wirePage, drawRunLine, drawTransport } = SpecVizPage;
+  const { OPTIONS, captionOf, makePage, wirePage, drawRunLine, drawTransport } = SpecVizPage;
   const { newSelection, chosenOf, isSame, listenLane, listenMask, listenRounds } = SpecVizSelect;
   const { makePane, drawPane } = SpecVizPane;
   const { pictureOf } = SpecVizPan;
@@ -70,6 +70,7 @@ const SpecVizStage = (function () {
       views = [];
       page.lanes.replaceChildren(page.others.root);
       clearRace(page.race);
+      SpecVizKeys.takeFocus(page.root);
     }
 
     function lookFirst() {
@@ -222,9 +223,7 @@ const SpecVizStage = (function () {
       changed();
     }
 
-    function free() {
-      Object.assign(selection, newSelection());
-    }
+    const free = () => Object.assign(selection, newSelection());
 
     function explain(lane) {
       Object.assign(s, { lead: lane, isChosen: true });
@@ -323,7 +322,8 @@ const SpecVizStage = (function () {
       // The tree of the explained lane as an SVG element that stands alone; null before there is one.
       picture() {
         const view = s.run && s.lead ? views[s.run.lanes.indexOf(s.lead)] : null;
-        return view && view.tree.box && shown.has(s.lead) ? pictureOf(view.tree) : null;
+        return view && view.tree.box && shown.has(s.lead)
+          ? pictureOf(view.tree, captionOf(s.run, s.lead, placeOf(s.lead, timeOf(s.lead)))) : null;
       },
       place: () => SpecVizPlace.placeIn(s, timeOf),
       go(place) {

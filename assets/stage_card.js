@@ -37,11 +37,12 @@ const SpecVizCard = (function () {
     const key = chosen ? [lane.info.lane, chosen.index, chosen.row, phase, isOwn].join() + SpecVizWords.language() : "";
     if (view.key === key) return;
     view.key = key;
+    put(view.root, "data-rule", lane.info.rule); // draws need more room
     view.title.replaceChildren();
     view.bars.replaceChildren();
     for (const part of [view.facts, view.sentence, view.more]) say(part, "");
     show(view.line.root, false);
-    show(view.hint, isOwn);
+    view.hint.style.visibility = isOwn ? "visible" : "hidden"; // keeps its place: nothing may jump
     const isPast = isOwn && chosen && !isHere;
     say(view.name, isPast ? word("stage.card_last", { round: lane.rounds[chosen.index].round }) : word("stage.card"));
     if (!chosen || !lane.rounds[chosen.index]) {
@@ -99,16 +100,27 @@ const SpecVizCard = (function () {
     if (row === 0) return say(view.sentence, word("stage.root_said"));
     if (status === "lookahead") return say(view.sentence, word("stage.lookahead_said"));
     const trial = tree.trials[row];
-    const [p, q] = [chance(tree.softmax_prob[row]), chance(tree.draft_prob[row])];
     if (draft.score && draft.score[row] !== null) {
       say(view.more, word("stage.score_said", { score: draft.score[row].toFixed(3), rank: draft.rank[row],
         grown: draft.num_grown }));
     }
-    if (!when.read) return say(view.sentence, word("stage.pending_said", { q }));
-    if (!when.told) return say(view.sentence, word("stage.checked_said", { q, p }));
-    if (!trial) say(view.sentence, word("stage.unreached_said", { q, p }));
+    if (!when.read) return say(view.sentence, guessWords("pending_said", tree, row, true));
+    if (!when.told) return say(view.sentence, guessWords("checked_said", tree, row, false));
+    if (!trial) say(view.sentence, guessWords("unreached_said", tree, row, false));
     else trialWords(view, lane, round, row, trial);
     return drawBars(view, lane, round, tree.parent[row], tree.id[row], when, false);
+  }
+
+  // The sentence with as many numbers as there are: q, p, both or none. Where only the target's
+  // softmax is known, it is called that.
+  function guessWords(name, tree, row, isEarly) {
+    const [q, p, softmax] = [tree.draft_prob[row], isEarly ? null : tree.shown_prob[row], tree.softmax_prob[row]];
+    const key = "stage." + name;
+    const values = { q: chance(q), p: chance(p) };
+    const said = q !== null && (p !== null || isEarly) ? word(key, values) : q !== null ? word(key + "_q", values)
+      : p !== null ? word(key + "_p", values) : word(key + "_none");
+    const isOther = !isEarly && p === null && softmax !== null;
+    return isOther ? said + " " + word("stage.softmax_said", { softmax: chance(softmax) }) : said;
   }
 
   function trialWords(view, lane, round, row, trial) {
@@ -128,6 +140,11 @@ const SpecVizCard = (function () {
     }
     say(view.sentence, word("stage.drawn." + verdict, { draw: trial.draw.toFixed(3),
       threshold: trial.threshold.toFixed(3), p: chance(trial.target_prob), q: chance(trial.draft_prob) }));
+    if (tree.draft_prob[row] === null) say(view.more, word("stage.q_is_one"));
+    const whole = tree.target_prob[row];
+    if (whole !== null && chance(whole) !== chance(trial.target_prob)) {
+      say(view.more, [view.more.textContent, word("stage.p_is_left", { p: chance(whole) })].filter(Boolean).join(" "));
+    }
     show(view.line.root, true);
     view.line.kept.style.width = trial.threshold * 100 + "%";
     view.line.edge.style.left = trial.threshold * 100 + "%";
@@ -137,7 +154,7 @@ const SpecVizCard = (function () {
   }
 
   function gapWords(view, lane, odds) {
-    if (!odds || odds.gap === null || lane.info.rule !== "greedy") return;
+    if (!odds || !odds.is_near_tie || lane.info.rule !== "greedy") return;
     say(view.more, word("stage.gap", { gap: odds.gap.toPrecision(3) }));
   }
 
@@ -147,14 +164,14 @@ const SpecVizCard = (function () {
     const odds = round.tree.odds[parent];
     if (!odds || !when.read) return;
     const isGreedy = lane.info.rule === "greedy";
-    const hasDraft = odds.tokens.some((token) => token[3] !== null);
+    const hasDraft = odds.tokens.some((token) => token[3] !== null) && round.tree.draft_prob.some((q) => q !== null);
     const [least, chosen] = [odds.tokens.slice(0, MAX_BARS), odds.tokens.find((token) => token[1] === id)];
     const shown = chosen && !least.includes(chosen) ? [...least.slice(0, -1), chosen] : least;
     view.bars.append(el("div", "sv-barhead", el("span", "", hasDraft ? word("stage.bar_draft") : ""), el("span", ""),
       el("span", "", word(isGreedy ? "stage.bar_softmax" : hasRest ? "stage.bar_left" : "stage.bar_target"))));
     for (const [text, token, p, q, rest, softmax] of shown) {
       const value = isGreedy ? softmax : p;
-      const left = el("span", "sv-barleft", el("i", "", q === null ? "" : chance(q)), bar("draft", q || 0));
+      const left = el("span", "sv-barleft", ...(hasDraft && q !== null ? [el("i", "", chance(q)), bar("draft", q)] : []));
       const parts = [bar("target", value), el("i", "", chance(value))];
       if (hasRest && !isGreedy && rest !== null) parts.unshift(bar("rest", rest));
       const line = el("div", "sv-barrow", left, el("span", "sv-bartoken", ...tokenText(text)),

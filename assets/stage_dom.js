@@ -135,7 +135,7 @@ const SpecVizDom = (function () {
 
   function tiny(value) {
     if (value === null || value === undefined) return "–";
-    if (value >= 0.995) return value === 1 ? "1" : "1-";
+    if (value >= 0.995) return value === 1 ? "1" : ">.99";
     if (value > 0 && value < 0.005) return "~0";
     return value === 0 ? "0" : value.toFixed(2).slice(1);
   }

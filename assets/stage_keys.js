@@ -17,8 +17,8 @@ const SpecVizKeys = (function () {
       if (event.key === "Escape") return act.free();
       const { target } = event;
       const isPress = event.key === " " || event.key === "Enter";
-      const isTaken = target.closest("input, select, textarea, summary") !== null ||
-        (isPress && target.closest("button") !== null);
+      const isTaken = target.closest("input:not([type=checkbox]), select, textarea") !== null ||
+        (isPress && target.closest("button, summary, input") !== null);
       const run = runOf();
       if (isTaken || event.ctrlKey || event.altKey || event.metaKey || !run) return undefined;
       const lane = /^[1-9]$/.test(event.key) ? run.lanes[Number(event.key) - 1] : null;
@@ -30,5 +30,15 @@ const SpecVizKeys = (function () {
     };
   }
 
-  return { newKeys };
+  // A run that a person opened has the keys. Whoever writes or chooses somewhere keeps the focus, and
+  // so does a page that opens a run by itself.
+  function takeFocus(root) {
+    const { activeElement: held } = document;
+    const isBusy = held && held.closest("input:not([type=checkbox]), textarea, select, [contenteditable], dialog") !== null;
+    const { userActivation } = navigator;
+    if (!userActivation || !userActivation.hasBeenActive || isBusy || root.contains(held)) return;
+    root.focus({ preventScroll: true });
+  }
+
+  return { newKeys, takeFocus };
 })();

@@ -27,6 +27,7 @@ const SpecVizLane = (function () {
     const names = PARTS.map((part) => {
       const time = el("span", "sv-phasetime");
       const node = el("span", "sv-phase", el("b", "", word("stage.phase." + part)), time);
+      node.title = word("stage.term." + part);
       node.setAttribute("data-part", part);
       return { node, time };
     });
@@ -42,6 +43,7 @@ const SpecVizLane = (function () {
     const prefix = el("span", "sv-cacheprefix");
     const words = el("span", "sv-cachewords");
     const root = el("div", "sv-cache", el("span", "sv-cachename", word("stage.cache")), prefix, cells, words);
+    root.title = word("stage.cache_title");
     return { root, prefix, words, take: pool(cells, () => el("i", "sv-cachecell")), key: "" };
   }
 
@@ -148,7 +150,8 @@ const SpecVizLane = (function () {
       put(cells[row], "data-state", state === "done" ? kept : state);
     }
     say(view.prefix, round.prefix);
-    say(view.words, word("stage.cache." + state, { rows, kept: round.rows_kept }));
+    const said = state === "done" && round.rows_kept === rows ? "all" : state;
+    say(view.words, word("stage.cache." + said, { rows, kept: round.rows_kept }));
   }
 
   function drawFigures(view, run, lane, place, time) {

@@ -9,6 +9,7 @@ const SpecVizPage = (function () {
   const { makeOthers } = SpecVizOthers;
   const MOVES = ["home", "round_back", "back", "play", "forward", "round_forward", "end", "rejection", "best"];
   const SPEEDS = ["0.25", "0.5", "1", "2", "4", "8", "true"];
+  const WIDE = "(min-width: 1200px)"; // there the legend takes two lines, and is open at first
   const LOOKS = ["root", "pending", "accepted", "rejected", "unreached", "bonus", "recovered", "ghost"];
   const KEYS = [
     ["Space", "play"], ["← →", "back"], ["Shift ← →", "round_back"], ["Home End", "home"],
@@ -25,9 +26,8 @@ const SpecVizPage = (function () {
     const live = el("button", "sv-button sv-live", el("span", "sv-dot"), el("span", "", word("stage.live")));
     live.type = "button";
     const scrub = makeScrub();
-    const speed = select(word("stage.speed"), SPEEDS.map((value) =>
-      [value, value === "true" ? word("stage.true_time") : value + "×"]));
-    speed.value = "1";
+    const speed = select(word("stage.speed"), SPEEDS.map((value) => [value, speedName(value)]));
+    Object.assign(speed, { value: "1", title: word("stage.speed") });
     const axis = select(word("stage.axis"), AXES.map((name) => [name, word("stage.axis." + name)]));
     const clock = el("span", "sv-clock");
     const help = button("help", word("stage.move_help"));
@@ -38,7 +38,18 @@ const SpecVizPage = (function () {
       el("span", "sv-choices", speed, axis, gear, help));
     root.setAttribute("role", "toolbar");
     root.setAttribute("aria-label", word("stage.transport"));
-    return { root, buttons, live, scrub, speed, axis, clock, help, gear };
+    const said = el("span", "sv-halted");
+    said.setAttribute("aria-live", "polite");
+    const under = el("div", "sv-under", said, el("span", "sv-keyhint", word("stage.keys_hint")));
+    return { root, under, said, buttons, live, scrub, speed, axis, clock, help, gear };
+  }
+
+  // "1x" is a speed-up: a pace is called in words.
+  function speedName(value) {
+    if (value === "true") return word("stage.true_time");
+    const pace = Number(value);
+    if (pace === 1) return word("stage.speed.slow");
+    return pace < 1 ? word("stage.speed.slower", { n: 1 / pace }) : word("stage.speed.faster", { n: pace });
   }
 
   function makeSettings(chosen) {
@@ -67,8 +78,11 @@ const SpecVizPage = (function () {
 
   // The colours of a round's parts, which every picture of time uses.
   function partSamples() {
-    return PARTS.map((part) =>
-      el("span", "sv-legenditem", el("span", "sv-swatch sv-part sv-" + part), word("stage.legend_part." + part)));
+    return PARTS.map((part) => {
+      const item = el("span", "sv-legenditem", el("span", "sv-swatch sv-part sv-" + part), word("stage.legend_part." + part));
+      item.title = word("stage.term." + part);
+      return item;
+    });
   }
 
   function makeLegend() {
@@ -86,14 +100,17 @@ const SpecVizPage = (function () {
       tick.setAttribute("data-outcome", outcome);
       return el("span", "sv-legenditem", tick, word("stage.tick." + outcome));
     });
-    return el("details", "sv-legend", el("summary", "", word("stage.legend")),
-      el("div", "sv-legendbody", ...items, ...ticks));
+    const legend = el("details", "sv-legend", el("summary", "", word("stage.legend")),
+      el("div", "sv-legendbody", ...items, ...ticks, el("span", "sv-legenditem", word("stage.q_and_p"))));
+    legend.open = window.matchMedia(WIDE).matches;
+    return legend;
   }
 
   // `chosen` are the options in force.
   function makePage(chosen) {
     const badge = el("span", "sv-badge");
     const facts = el("span", "sv-facts");
+    facts.title = word("stage.term.target");
     const prompt = el("details", "sv-prompt", el("summary"), el("pre", "sv-pre"));
     const notice = el("div", "sv-notice", el("span"), el("progress"));
     const error = el("div", "sv-error");
@@ -109,7 +126,7 @@ const SpecVizPage = (function () {
     pane.setAttribute("aria-label", word("stage.pane"));
     const table = el("details", "sv-table", el("summary", "", word("stage.table")), el("div", "sv-tablebox"));
     const body = el("div", "sv-body", el("div", "sv-run", badge, facts, prompt), race.root,
-      transport.root, settings.root, help, makeLegend(), el("div", "sv-main", lanes, pane), table);
+      transport.root, transport.under, settings.root, help, makeLegend(), el("div", "sv-main", lanes, pane), table);
     const empty = el("p", "sv-empty", word("stage.empty"));
     const root = el("section", "sv", error, notice, empty, body, spoken);
     root.tabIndex = 0;
@@ -159,9 +176,16 @@ const SpecVizPage = (function () {
     say(page.prompt.lastChild, start.prompt);
   }
 
+  // What a picture of a round says of itself.
+  function captionOf(run, lane, place) {
+    const { target, sampling, created } = run.start;
+    return word("stage.picture", { lane: tell(lane.info.title), round: place.round.round, target,
+      sampling: tell(sampling), date: created.slice(0, 10) });
+  }
+
   // `frame` is {end, isLive, round}: how far the axis goes, and the round that would come next.
   function drawTransport(transport, player, frame) {
-    const { buttons, live, scrub, speed, axis, clock } = transport;
+    const { buttons, live, scrub, speed, axis, clock, said } = transport;
     const { end, isLive } = frame;
     const isOn = player.isPlaying || (player.isFollowing && isLive);
     const name = isOn ? "pause" : "play";
@@ -169,6 +193,8 @@ const SpecVizPage = (function () {
     put(buttons.play, "aria-label", word("stage.move." + name));
     say(buttons.play.lastChild, word("stage.move." + name));
     put(buttons.play, "data-invites", !isOn && player.position < end);
+    const { halted } = player;
+    say(said, halted ? word(halted.isRefusal ? "stage.opened_refusal" : "stage.opened", { n: halted.rounds }) : "");
     show(live, isLive);
     put(live, "aria-pressed", player.isFollowing);
     if (speed.value !== player.speed) speed.value = player.speed;
@@ -214,5 +240,5 @@ const SpecVizPage = (function () {
       el("tbody", "", ...rows)));
   }
 
-  return { OPTIONS, SETTINGS, SPEEDS, makePage, wirePage, drawRunLine, drawTransport, drawTable };
+  return { OPTIONS, SETTINGS, SPEEDS, captionOf, makePage, wirePage, drawRunLine, drawTransport, drawTable };
 })();

@@ -3,10 +3,11 @@
 
 const SpecVizPan = (function () {
   const { clamp } = SpecVizRun;
-  const { put, show } = SpecVizDom;
+  const { put, show, svg } = SpecVizDom;
   const { NODE, leftOf, lineY } = SpecVizNode;
   const INLINED = ["display", "visibility", "fill", "stroke", "stroke-width", "stroke-dasharray", "opacity",
     "font-family", "font-size", "font-weight"];
+  const CAPTION = { height: 30, char: 7.2 };
   const ZOOMS = [0.4, 0.5, 0.65, 0.8, 1, 1.25, 1.5];
 
   function sizeTree(view) {
@@ -92,8 +93,9 @@ const SpecVizPan = (function () {
     }
   }
 
-  // The tree as a drawing of its own, at full size: every style that matters stands in it.
-  function pictureOf(view) {
+  // The tree as a drawing of its own, at full size, with a line below that says what it is: every
+  // style that matters stands in it.
+  function pictureOf(view, caption) {
     const copy = view.root.cloneNode(true);
     copy.style.transform = "";
     const [from, to] = [[view.root, ...view.root.querySelectorAll("*")], [copy, ...copy.querySelectorAll("*")]];
@@ -104,8 +106,14 @@ const SpecVizPan = (function () {
     to.filter((node) => node.style.display === "none" || node.style.visibility === "hidden")
       .forEach((node) => node.remove());
     put(copy, "xmlns", "http://www.w3.org/2000/svg");
-    put(copy, "width", view.size[0]);
-    put(copy, "height", view.size[1]);
+    const [width, height] = [Math.max(view.size[0], caption.length * CAPTION.char + NODE.pad * 2), view.size[1] + CAPTION.height];
+    put(copy, "width", width);
+    put(copy, "height", height);
+    put(copy, "viewBox", "0 0 " + width + " " + height);
+    const style = getComputedStyle(view.root.closest(".sv-lane"));
+    const line = svg("text", { x: NODE.pad, y: height - 9, fill: style.color, "font-size": 12, "font-family": style.fontFamily });
+    line.textContent = caption;
+    copy.append(line);
     copy.style.background = getComputedStyle(view.root.closest(".sv-lane")).backgroundColor;
     return copy;
   }

@@ -14,16 +14,16 @@ const SpecVizPlay = (function () {
 
   function newPlayer() {
     return { position: 0, axis: "time", speed: "1", isPlaying: false, isFollowing: false,
-      stopAt: null, restUntil: 0, hasOpened: false };
+      stopAt: null, restUntil: 0, hasOpened: false, halted: null };
   }
 
   function restart(player, isLive) {
-    Object.assign(player, { position: 0, stopAt: null, restUntil: 0, isPlaying: false,
+    Object.assign(player, { position: 0, stopAt: null, restUntil: 0, isPlaying: false, halted: null,
       isFollowing: isLive, hasOpened: isLive });
   }
 
   function pauseAt(player, position) {
-    Object.assign(player, { position, isPlaying: false, isFollowing: false, stopAt: null, restUntil: 0 });
+    Object.assign(player, { position, isPlaying: false, isFollowing: false, stopAt: null, restUntil: 0, halted: null });
   }
 
   function leadTime(player, lead) {
@@ -63,12 +63,19 @@ const SpecVizPlay = (function () {
       player.position = next === null ? end : positionAt(lead, player.axis, next);
       player.restUntil = now + REST_SECONDS * 1000;
     } else play(player, run, lead, elapsed, now, options);
-    if (player.stopAt !== null && player.position >= player.stopAt) pauseAt(player, player.stopAt);
+    if (player.stopAt !== null && player.position >= player.stopAt) halt(player, lead);
     else if (player.position >= end) {
       player.position = end;
       if (run.isEnded || run.interrupted) player.isPlaying = false;
     }
     return undefined;
+  }
+
+  // The opening is over: the viewer is told why nothing moves any more.
+  function halt(player, lead) {
+    pauseAt(player, player.stopAt);
+    const { index, round } = placeOf(lead, leadTime(player, lead));
+    player.halted = { rounds: index + 1, isRefusal: round.outcome === "some" || round.outcome === "none" };
   }
 
   function follow(player, run, lead, elapsed, options) {

@@ -21,10 +21,10 @@ const SpecVizRace = (function () {
     canvas.setAttribute("aria-label", word("stage.race"));
     const counts = el("div", "sv-racecounts");
     const middle = el("div", "sv-racemiddle", canvas);
-    const own = el("span", "sv-raceown");
-    const axis = el("p", "sv-raceaxis", el("span", "sv-raceaxiswords"), own);
+    const [own, note] = [el("span", "sv-raceown"), el("span", "sv-racenote")];
+    const axis = el("p", "sv-raceaxis", el("span", "sv-raceaxiswords"), note, own);
     const root = el("div", "sv-race", names, middle, counts, axis);
-    return { root, names, canvas, middle, counts, axis, own, rows: [], key: "", still: "", frame: null };
+    return { root, names, canvas, middle, counts, axis, own, note, rows: [], key: "", still: "", frame: null };
   }
 
   function makeRow(lane, index, state) {
@@ -34,7 +34,7 @@ const SpecVizRace = (function () {
     check.addEventListener("change", () => state.showLane(lane, check.checked));
     const lead = el("button", "sv-racename", el("b", "", String(index + 1)), " " + tell(lane.info.title));
     lead.type = "button";
-    lead.title = [word("stage.explain_lane"), tell(lane.info.model)].filter(Boolean).join(". ");
+    lead.title = [word("stage.term.lane"), word("stage.explain_lane"), tell(lane.info.model)].filter(Boolean).join(". ");
     lead.addEventListener("click", () => state.explain(lane));
     return { check, lead, name: el("div", "sv-racerow", check, lead) };
   }
@@ -102,6 +102,7 @@ const SpecVizRace = (function () {
       layRace(view, run, lanes, height);
       const words = axis === "time" ? [duration(from), duration(to)] : [from.toFixed(0), to.toFixed(0)];
       say(view.own, ownWords(run));
+      say(view.note, [plainWords(run, axis), run.finishBy === "rate" ? word("stage.finish_by_rate") : ""].filter(Boolean).join(" · "));
       say(view.axis.firstChild, word("stage.axis_words." + axis, { from: words[0], to: words[1] }));
     }
     blit(view, head, height);
@@ -212,11 +213,21 @@ const SpecVizRace = (function () {
     pen.fillText("+" + round.new.text.length, (at[1] + at[2]) / 2, y + BAR / 2 + 1);
   }
 
+  // The plain lane whose end is marked, if it has come to it.
+  function endedPlain(run, axis) {
+    const plain = run.lanes.find((lane) => lane.info.is_plain && !lane.info.backbone);
+    return plain && plain.end && axis !== "tokens" && plain.rounds.length ? plain : null;
+  }
+
+  function plainWords(run, axis) {
+    return endedPlain(run, axis) ? word("stage.plain_line") : "";
+  }
+
   // Where the plain lane ended: who ends left of it beat it.
   function drawPlainLine(pen, run, height, frame) {
     const { from, to, scale, axis, inks } = frame;
-    const plain = run.lanes.find((lane) => lane.info.is_plain && !lane.info.backbone);
-    if (!plain || !plain.end || axis === "tokens" || !plain.rounds.length) return;
+    const plain = endedPlain(run, axis);
+    if (!plain) return;
     const end = stretch(plain, plain.rounds.length - 1, axis)[1];
     if (end <= from || end > to) return;
     const x = Math.min((end - from) * scale, frame.width - 1);
@@ -229,12 +240,6 @@ const SpecVizRace = (function () {
     }
     pen.stroke();
     pen.setLineDash([]);
-    if (frame.row === ROWS.narrow) return;
-    pen.fillStyle = inks.text;
-    pen.font = "600 11px " + inks.font;
-    pen.textAlign = "right";
-    pen.textBaseline = "top";
-    pen.fillText("1x", x - 3, 0);
   }
 
   function positionUnder(view, event) {

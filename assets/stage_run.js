@@ -12,7 +12,7 @@ const SpecVizRun = (function () {
     return {
       id: envelope.run, source: envelope.source, label: envelope.label, start: null, lanes: [],
       byNumber: new Map(), nextSeq: 0, held: new Map(), isEnded: false, interrupted: "",
-      finish: [], firstLook: [], judged: {}, version: 0,
+      finish: [], finishBy: "time", firstLook: [], judged: {}, version: 0,
     };
   }
 
@@ -97,7 +97,7 @@ const SpecVizRun = (function () {
     if (item.kind === "lane_end") run.byNumber.get(item.lane).end = item;
     if (item.kind === "end") {
       run.isEnded = true;
-      run.finish = item.finish;
+      Object.assign(run, { finish: item.finish, finishBy: item.finish_by });
       run.firstLook = item.first_look;
       run.judged = item.judged;
       addVersus(run, item.versus, 0);

@@ -92,11 +92,12 @@ const SpecVizSource = (function () {
     say(view.title, word(where, { n: match.length, token: first, copied: match.copied }));
     const [from, behind] = [match.start, match.start + match.length];
     const to = behind + match.copied;
+    const known = promptLength + place.round.firstToken; // what comes later is not written yet
     const excerpt = el("p", "sv-excerpt");
     if (from > AROUND) excerpt.append("… ");
     for (let i = Math.max(0, from - AROUND); i < to + AROUND; i += 1) {
+      if (i >= known) break;
       const text = textToken(run, lane, i);
-      if (!text) break;
       const kind = i >= from && i < behind ? "found" : i >= behind && i < to ? "copied" : "";
       const span = el("span", "sv-word", ...tokenText(text));
       span.setAttribute("data-kind", kind);

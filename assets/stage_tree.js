@@ -26,6 +26,7 @@ const SpecVizTree = (function () {
     links.append(ownLink);
     const root = svg("svg", { class: "sv-tree", tabindex: "0", role: "img" },
       heads, cut, links, nodes, own, sweep);
+    root.append(svg("title", {}, word("stage.q_and_p")));
     const zoom = {
       out: button("minus", word("stage.zoom_out")), into: button("plus", word("stage.zoom_in")),
       fit: button("fit", word("stage.zoom_fit")),
@@ -189,7 +190,7 @@ const SpecVizTree = (function () {
   function noteNode(node, place, row, options) {
     const { tree, draft } = place.round;
     const isOwn = row > 0 && tree.status[row] !== "lookahead";
-    const told = isOwn && isRead(place) ? tree.softmax_prob[row] : null;
+    const told = isOwn && isRead(place) ? tree.shown_prob[row] : null;
     put(node.bar, "width", told === null ? 0 : Math.max(1, (node.width - 6) * told).toFixed(1));
     if (options.hasIds) {
       say(node.note, word("stage.row_position", { row, position: tree.position[row] }));
@@ -197,8 +198,8 @@ const SpecVizTree = (function () {
     else if (isRanking(place) && draft.rank && draft.rank[row] !== null) {
       say(node.note, "#" + draft.rank[row] + " " + word("stage.score", { s: draft.score[row].toFixed(2) }));
     } else {
-      const drafted = "q " + tiny(tree.draft_prob[row]);
-      say(node.note, told === null ? drafted : drafted + "  p " + tiny(told));
+      const drafted = tree.draft_prob[row] === null ? "" : "q " + tiny(tree.draft_prob[row]);
+      say(node.note, [drafted, told === null ? "" : "p " + tiny(told)].filter(Boolean).join("  "));
     }
   }
 

@@ -3,10 +3,10 @@ which two a first look should see. Nothing here knows of rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from specviz.config import PLAIN_DRAFTER
+from specviz.config import PLAIN_DRAFTER, LaneSpec
 from specviz.trace import LaneStart
 from specviz.views.agreement import expected_state, is_greedy
 from specviz.views.drafting import COLUMNS
@@ -28,13 +28,24 @@ FAMILIES = {  # lanes of one family make the same kind of picture
 PROMISES = {"identical": "text", "independent": "distribution", "lossy": "approximate"}
 
 
-def lane_item(start: LaneStart) -> Item:
-    """The "lane" item; see `views/stage.py` for its fields."""
+def differing_knobs(lanes: Sequence[LaneSpec]) -> dict[str, list[str]]:
+    """By drafter, the knobs that tell its lanes apart; [] for a drafter of one lane."""
+    found = {}
+    for drafter in {lane.drafter for lane in lanes}:
+        settings = [dict(lane.knobs) for lane in lanes if lane.drafter == drafter]
+        names = dict.fromkeys(name for knobs in settings for name in knobs)
+        found[drafter] = [n for n in names if len({repr(k.get(n)) for k in settings}) > 1]
+    return found
+
+
+def lane_item(start: LaneStart, differing: Sequence[str] = ()) -> Item:
+    """The "lane" item; see `views/stage.py` for its fields. `differing` are the knobs that other
+    lanes of the same drafter set otherwise."""
     return {
         "kind": "lane",
         "lane": start.lane,
         "name": legible(start.name),
-        "title": title(start),
+        "title": _titled(start, differing),
         "description": told(start.description, "drafts."),
         "backbone": legible(start.backbone),
         "model": own_model(start) or "",
@@ -56,6 +67,21 @@ def title(start: LaneStart) -> Message | str:
     named = message(key) if table("en").get(key) == start.title else legible(start.title)
     if start.backbone and start.drafter == PLAIN_DRAFTER:
         return message("view.plain_of", title=named, method=_method(start.backbone))
+    return named
+
+
+def _titled(start: LaneStart, differing: Sequence[str]) -> Message | str:
+    """The title, and where lanes share it what tells them apart: "Draft model, K=2"."""
+    named = title(start)
+    for name in differing:
+        if name in start.knobs:
+            value = start.knobs[name]
+            knob = (
+                message("view.length", n=int(value))
+                if name == "num_draft_tokens"
+                else knobs_message({name: value})
+            )
+            named = message("view.with_knob", title=named, knob=knob)
     return named
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
+from specviz.config import SamplingParams
+from specviz.metrics import near_tie_gap
 from specviz.trace import RoundTrace, RowOdds
+from specviz.views.agreement import is_greedy
 from specviz.views.drafting import drafting
 from specviz.views.mask import visible_rows
 from specviz.views.numbers import brief, short
@@ -12,17 +15,21 @@ from specviz.views.tokens import glyphs
 from specviz.views.tree_layout import TreeLayout, tree_layout
 
 RoundOutcome: TypeAlias = Literal["plain", "none", "some", "all"]
+PLAIN_SOFTMAX = SamplingParams(temperature=1.0)  # settings that leave the target's softmax as it is
 
 
-def picture(round_: RoundTrace, *, column: str) -> dict[str, Any]:
-    """The "tree", "draft", "next", "new" and "outcome" of a round item."""
+def picture(
+    round_: RoundTrace, *, column: str, sampling: SamplingParams, dtype: str
+) -> dict[str, Any]:
+    """The "tree", "draft", "next", "new" and "outcome" of a round item. `dtype` is what the target
+    computes in: it says when two of its scores are as good as equal."""
     path = (0, *round_.verdict.accepted_rows)
     layout = tree_layout(round_.tree, next_parent=path[-1])
     is_plain = round_.tree.num_draft_tokens == 0  # a round without a draft is a plain step
     own_kind = "plain" if is_plain else round_.verdict.next_token_kind
     return {
         "outcome": outcome(round_),
-        "tree": _tree(round_, layout),
+        "tree": _tree(round_, layout, sampling, dtype),
         "draft": drafting(round_, layout.height, column=column),
         "next": _next(round_, layout, path[-1], own_kind),
         "new": {
@@ -71,8 +78,11 @@ def check_lengths(round_: RoundTrace) -> None:
             raise ValueError(f"{where}: its candidate {index} stands before its own parent.")
 
 
-def _tree(round_: RoundTrace, layout: TreeLayout) -> dict[str, Any]:
+def _tree(
+    round_: RoundTrace, layout: TreeLayout, sampling: SamplingParams, dtype: str
+) -> dict[str, Any]:
     tree = round_.tree
+    has_chances = any(q != 1.0 for q in round_.draft_probs)
     return {
         "width": layout.width,
         "height": layout.height,
@@ -86,10 +96,11 @@ def _tree(round_: RoundTrace, layout: TreeLayout) -> dict[str, Any]:
         "id": tree.tokens,
         "status": round_.verdict.row_status,
         "sees": visible_rows(tree),
-        "draft_prob": [brief(p) for p in round_.draft_probs],
+        "draft_prob": [brief(q) if has_chances else None for q in round_.draft_probs],
         "target_prob": [brief(p) for p in round_.verdict.target_probs],
         "softmax_prob": [brief(p) for p in round_.softmax_probs],
-        "odds": {str(o.row): _odds(o) for o in round_.odds},
+        "shown_prob": [brief(p) for p in _shown_probs(round_, sampling)],
+        "odds": {str(o.row): _odds(o, dtype) for o in round_.odds},
         "trials": {
             str(t.row): {
                 "draft_prob": brief(t.draft_prob),
@@ -103,9 +114,24 @@ def _tree(round_: RoundTrace, layout: TreeLayout) -> dict[str, Any]:
     }
 
 
-def _odds(odds: RowOdds) -> dict[str, Any]:
+def _shown_probs(round_: RoundTrace, sampling: SamplingParams) -> list[float | None]:
+    """(N,) the one number of the target's that stands at each row. A greedy choice rests on its
+    softmax; a draw on what the run's settings made of it, which is told of visited places alone."""
+    if is_greedy(sampling) or sampling == PLAIN_SOFTMAX:
+        return list(round_.softmax_probs)
+    told = {(o.row, t.token): t.target_prob for o in round_.odds for t in o.odds}
+    tree = round_.tree
+    return [
+        told.get((tree.parents[row], tree.tokens[row])) if decided is None else decided
+        for row, decided in enumerate(round_.verdict.target_probs)
+    ]
+
+
+def _odds(odds: RowOdds, dtype: str) -> dict[str, Any]:
+    has_gap = len(odds.odds) > 1
     return {
-        "gap": short(odds.top_two_gap) if len(odds.odds) > 1 else None,
+        "gap": short(odds.top_two_gap) if has_gap else None,
+        "is_near_tie": has_gap and odds.top_two_gap <= near_tie_gap(odds, dtype),
         "tokens": [
             [
                 glyphs(t.text),

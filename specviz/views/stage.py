@@ -42,8 +42,8 @@ Items, told apart by "kind" (times in seconds on the lane's own clock, prefill e
               "some" | "all", tree, draft, next, new, kept_rows, lost_rows, prefix, rows_written,
               rows_kept, num_drafted, num_accepted, time, total, versus, sentence (message)
     lane_end  lane, reason, sentence (message)
-    end       wall_seconds, versus, finish [{lane, seconds}], the first to finish first,
-              first_look (the two lanes that a first look should see), judged {lane:
+    end       wall_seconds, versus, finish [{lane, seconds, num_tokens}], the first to finish first,
+              finish_by "time" | "rate" (texts differ in length: by time per token), first_look (the two lanes that a first look should see), judged {lane:
               {findings [message], advice (message, rests on an estimate) or null}}
     failure   message
 
@@ -51,9 +51,11 @@ A message is [key, values] of `specviz/words.py`, or a text as it stands.
 
     tree      width, height, lookahead_y (first line of the lookahead block, null without),
               x, y, depth, parent, position (ids), text, id, status, sees (rows that each row may
-              attend to), draft_prob, target_prob, softmax_prob (the target's own number),
+              attend to), draft_prob (null where the drafter gave no chances), target_prob,
+              softmax_prob (the target's own number), shown_prob (the one of these two that the
+              row's decision rests on; null where only another is known),
               trials {row: {draft_prob, target_prob, threshold, draw, is_accepted}},
-              odds {row: {gap, tokens [[text, id, p, q, residual, softmax], ...]}} of the rows that
+              odds {row: {gap, is_near_tie, tokens [[text, id, p, q, residual, softmax], ...]}} of the rows that
               the walk came to
     draft     steps (seconds of each pass of the drafter), born (seconds into the round at which
               each row was made), grown_at, score, rank (null without candidates), num_grown,
@@ -97,7 +99,7 @@ from specviz.verdict import judged
 from specviz.views.agreement import Comparison, is_greedy
 from specviz.views.drafting import COLUMNS
 from specviz.views.lane_sums import LaneSums, time_item
-from specviz.views.lineup import first_look, lane_item
+from specviz.views.lineup import differing_knobs, first_look, lane_item
 from specviz.views.numbers import short
 from specviz.views.round_picture import check_lengths, picture
 from specviz.views.summary import lane_end_message, round_message
@@ -146,6 +148,7 @@ class StageFeed:
         self._plain: dict[str, LaneSums] = {}  # the plain lane of each backbone
         self._reasons: dict[int, str] = {}
         self._dtype = ""
+        self._differing: dict[str, list[str]] = {}  # by drafter
         self._passed: list[TraceEvent] = []  # for the judgement at the end
 
     def feed(self, event: SessionEvent) -> list[Item]:
@@ -156,6 +159,7 @@ class StageFeed:
             return [self._round(event)]
         if isinstance(event, RunStart):
             self._dtype = event.target.dtype
+            self._differing = differing_knobs(event.request.lanes)
             return [_start_item(event)]
         if isinstance(event, LaneStart):
             return [self._lane(event)]
@@ -181,17 +185,25 @@ class StageFeed:
         self._lanes[start.lane] = lane
         if lane.is_plain:
             self._plain.setdefault(start.backbone, lane)
-        return lane_item(start)
+        return lane_item(start, self._differing.get(start.drafter, []))
 
     def _end(self, event: RunEnd) -> Item:
-        """The lanes that came to the end of their text, by what it cost on their own clock."""
+        """The lanes that came to the end of their text, by what it cost on their own clock; by what a
+        token cost where one text is longer than another."""
         done = [n for n, reason in self._reasons.items() if reason in ("stop", "length")]
-        done.sort(key=lambda number: (self._lanes[number].seconds, number))
+        tokens = {n: self._lanes[n].tally.num_tokens for n in done}
+        is_even = len(set(tokens.values())) <= 1
+        share = {n: 1 if is_even else max(tokens[n], 1) for n in done}
+        done.sort(key=lambda number: (self._lanes[number].seconds / share[number], number))
         return {
             "kind": "end",
             "wall_seconds": short(event.wall_seconds),
             "versus": self._versus(self._lanes),
-            "finish": [{"lane": n, "seconds": short(self._lanes[n].seconds)} for n in done],
+            "finish": [
+                {"lane": n, "seconds": short(self._lanes[n].seconds), "num_tokens": tokens[n]}
+                for n in done
+            ],
+            "finish_by": "time" if is_even else "rate",
             "first_look": first_look(self._lanes.values(), self._plain),
             "judged": self._judged(),
         }
@@ -221,7 +233,12 @@ class StageFeed:
             "lane": round_.lane,
             "round": round_.index + 1,
             "at": [round(seconds, 9) for seconds in at],
-            **picture(round_, column=COLUMNS.get(lane.start.drafter, "")),
+            **picture(
+                round_,
+                column=COLUMNS.get(lane.start.drafter, ""),
+                sampling=lane.start.sampling,
+                dtype=self._dtype,
+            ),
             "prefix": round_.cache_length,
             "rows_written": round_.rows_written,
             "rows_kept": round_.rows_kept,

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from specviz import metrics
-from specviz.config import SamplingParams
-from specviz.trace import Failure, Progress, RoundTrace, RunEnd, SessionEvent
+from specviz.config import LaneSpec, SamplingParams
+from specviz.trace import Failure, LaneEnd, Progress, RoundTrace, RowOdds, RunEnd, SessionEvent
 from specviz.trace_io import dump_events, load_events
 from specviz.tree import DraftTree
 from specviz.verdict import judged
 from specviz.views.stage import StageFeed
+from specviz.words import tell
+from tests.grown import grown_round
 from tests.traces import (
     HOSTILE,
     chain_trees,
@@ -170,6 +172,7 @@ def test_the_items_of_a_hand_computed_round() -> None:
     assert item["tree"]["position"] == [212, 213, 214, 213, 214, 214]
     assert item["tree"]["odds"]["3"] == {
         "gap": 2.0,
+        "is_near_tie": False,
         "tokens": [
             ["␣a", b, 1.0, None, None, 0.8],
             ["␣model", c, 0.0, None, None, 0.1],
@@ -255,3 +258,92 @@ def test_a_round_that_accepts_what_is_no_draft_token_is_refused() -> None:
     wrong = replace(round_, verdict=replace(round_.verdict, accepted_rows=(9,)))
     with pytest.raises(ValueError, match="accepts a row that is not a draft token"):
         items_of([run_start(), lane_start(0, "medusa"), wrong])
+
+
+def test_a_row_shows_the_number_its_decision_rests_on() -> None:
+    """At temperature 0.8 the tree gave the plain softmax, the card what the run's settings made of
+    it: two values of p for one decision."""
+    sampling = SamplingParams(temperature=0.8)
+    round_ = grown_round(0)
+    softmax = (None, 0.2, 0.39, 0.61, 0.6, 0.3)
+    round_ = replace(round_, softmax_probs=softmax)
+
+    def shown(sampling: SamplingParams) -> list[float | None]:
+        start = lane_start(0, "eagle2", sampling=sampling)
+        (tree,) = (i["tree"] for i in items_of([run_start(), start, round_]) if "tree" in i)
+        return list(tree["shown_prob"])
+
+    assert shown(sampling) == [None, 0.12, 0.58, None, 0.71, 0.2]  # row 3 was never come to
+    assert shown(SamplingParams(temperature=1.0)) == list(softmax)
+    assert shown(SamplingParams()) == list(softmax)
+    guess = replace(round_, verdict=replace(round_.verdict, target_probs=(None,) * 6))
+    start = lane_start(0, "eagle2", sampling=sampling)
+    tree = items_of([run_start(), start, guess])[-1]["tree"]
+    assert tree["shown_prob"] == [None, 0.12, 0.58, None, 0.71, 0.2]  # found among the odds
+
+
+def test_a_drafter_without_chances_has_no_q() -> None:
+    """Every draft of prompt lookup bore "q 1", which looked like a bug."""
+    round_ = next(decode(0, chain_trees()))
+    sure = replace(round_, draft_probs=(1.0,) * len(round_.tree))
+    for given, expected in ((round_, 0.5), (sure, None)):
+        tree = items_of([run_start(), lane_start(0, "prompt_lookup"), given])[-1]["tree"]
+        assert tree["draft_prob"][1] == expected
+
+
+def test_lanes_of_one_drafter_are_told_apart_by_the_knobs_that_differ() -> None:
+    """Two lanes were both called "Draft model" in the race and on their cards."""
+    specs = (
+        LaneSpec("draft_model", (("num_draft_tokens", 2), ("num_layers", 3))),
+        LaneSpec("draft_model", (("num_layers", 3),)),
+        LaneSpec("lookahead", (("window", 5),)),
+    )
+    run = run_start()
+    run = replace(run, request=replace(run.request, lanes=specs))
+    knobs = ({"num_draft_tokens": 2, "num_layers": 3}, {"num_draft_tokens": 5, "num_layers": 3})
+    named = [
+        replace(lane_start(n, spec.drafter, title=spec.drafter), knobs=given)
+        for n, (spec, given) in enumerate(zip(specs, (*knobs, {"window": 5}), strict=True))
+    ]
+    titles = [tell(i["title"]) for i in items_of([run, *named]) if i["kind"] == "lane"]
+    assert titles == ["draft_model, K=2", "draft_model, K=5", "lookahead"]
+    other = replace(
+        run,
+        request=replace(
+            run.request, lanes=(LaneSpec("lookahead"), LaneSpec("lookahead", (("window", 5),)))
+        ),
+    )
+    starts = [
+        replace(lane_start(n, "lookahead", title="L"), knobs={"window": w})
+        for n, w in enumerate((7, 5))
+    ]
+    assert [tell(i["title"]) for i in items_of([other, *starts])[1:]] == [
+        "L, Window: 7",
+        "L, Window: 5",
+    ]
+
+
+def test_texts_of_unequal_length_are_ranked_by_time_per_token() -> None:
+    """A sampled lane that stopped after 11 tokens was first, before plain decoding's 24."""
+    long, short = list(decode(0, plain_trees())), list(decode(1, plain_trees()))[:5]
+    short = [replace(r, verify_seconds=2 * r.verify_seconds) for r in short]
+    starts = [lane_start(0), lane_start(1, "draft_model")]
+    ends = [LaneEnd(n, "stop", "") for n in (0, 1)]
+    end = items_of([run_start(), *starts, *long, *short, *ends, RunEnd(1.0)])[-1]
+    assert sum(r.seconds for r in short) < sum(r.seconds for r in long)
+    assert end["finish_by"] == "rate"
+    assert [(f["lane"], f["num_tokens"]) for f in end["finish"]] == [(0, len(long)), (1, 5)]
+    fast = [replace(r, lane=1, verify_seconds=r.verify_seconds / 2) for r in long]
+    even = items_of([run_start(), *starts, *long, *fast, *ends, RunEnd(1.0)])[-1]
+    assert even["finish_by"] == "time"
+    assert [f["lane"] for f in even["finish"]] == [1, 0]
+
+
+def test_only_a_near_tie_is_called_one() -> None:
+    round_ = grown_round(0)
+    first, second, *more = round_.odds[0].odds
+    for gap, is_tie in ((0.0, True), (0.5, False)):
+        odds = RowOdds(0, (replace(first, logit=20.0), replace(second, logit=20.0 - gap), *more))
+        given = replace(round_, odds=(odds, *round_.odds[1:]))
+        tree = items_of([run_start(), lane_start(0, "eagle2"), given])[-1]["tree"]
+        assert tree["odds"]["0"]["is_near_tie"] is is_tie

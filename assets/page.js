@@ -23,20 +23,35 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   let wanted = link ? link.place : null; // where to go when the run of a link has come
   let madeFor = null; // the same for a link whose run has yet to be made
   let model = null; // how far the model is
+  let waiting = ""; // what the live run waits for: "queued", "float32", "warming"; "" once it began
+  let late = null; // a recorded run that came while a live one was asked for, and nothing was shown
 
   const saver = makeSaver({ words, settings, server, stage, element,
     shown: () => shown, say: (...more) => bar.say(...more) });
   const bar = makeBar(element.querySelector(".specviz-bar"), {
-    words, settings, open, reopen, importFile, copyLink, save: saver.save, ghost,
+    words, settings, open, reopen, importFile, save: saver.save, ghost,
+    copyLink: (box) => links.copyLink(box),
     hasPicture: () => Boolean(saver.drawing()),
   });
   const facts = makeFacts(element.querySelector(".specviz-facts"), { words });
-  const form = makeForm({ words, settings, onLanguage: chooseLanguage, adopt: follow });
+  const draft = makeDraft(keep("sessionStorage"));
+  const form = makeForm({ words, settings, onLanguage: chooseLanguage, adopt: follow,
+    onChange: draft.keep });
+  const links = makeLinks({ words, settings, server, stage, runs, bar, link,
+    look: { shown: () => shown, isIdle: () => run === null && !wanted, open, follow: followRecipe } });
+  const told = makeTold({ words, named: makeNamer({ words, settings }) });
 
   // The controls show what a recipe asks for.
   function follow(recipe) {
     form.take(recipe);
     adopt({ recipe, language: words.language() });
+  }
+
+  // A link's: its place is one in a run that is still to be made.
+  function followRecipe(recipe, place) {
+    [wanted, madeFor] = [null, place];
+    form.typed(true);
+    follow(recipe);
   }
 
   // -- languages
@@ -67,6 +82,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     run = id;
     clearTimeout(silence);
     document.body.classList.toggle("specviz-running", id !== null);
+    wait("");
     paintBar();
     if (id === null && hadFocus)
       document.querySelector("#specviz-run").focus({ preventScroll: true });
@@ -83,13 +99,31 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     }, 400);
   }
 
-  function giveUp(message) {
+  const hasStarted = () => run !== null && Boolean(shown) && shown.id === run;
+
+  // What ends a run that had begun is told on the stage, which stays; all else beside Run.
+  function giveUp(message, how = "broken") {
     if (run === null) return;
-    const kept = runs.find(run);
-    if (kept) kept.isEnded = true;
+    const begun = hasStarted();
+    runs.end(run, how);
     server.leave_run(run).catch(() => {}); // a server that is gone has left it already
     listenTo(null);
     stage.interrupted(message);
+    if (begun && how === "broken") return showTrouble();
+    stage.pending("");
+    told.tell(message, how === "broken");
+    showLate();
+    return undefined;
+  }
+
+  function showTrouble() {
+    setTimeout(() => element.querySelector(".sv-error")?.scrollIntoView({ block: "nearest" }), 100);
+  }
+
+  function showLate() {
+    const [held, wasEmpty] = [late, !shown];
+    late = null;
+    if (held && wasEmpty) showEnvelope(...held);
   }
 
   // Gradio says that a run failed, but not which: if it was another, this one is heard of again.
@@ -106,20 +140,38 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   }
 
   function receive(text) {
-    if (!text || run === null) return;
+    if (!text || run === null) return undefined;
     const envelope = JSON.parse(text);
-    if (envelope.run !== run) return; // the tail of a run that was stopped
+    if (envelope.run !== run) return undefined; // the tail of a run that was stopped
     clearTimeout(silence);
     silence = setTimeout(lose, settings.silenceSeconds * 1000);
-    runs.add(run, text, envelope.last);
-    if (envelope.items.some((item) => item.kind === "start"))
-      show({ kind: "live", id: run, items: [] });
-    if (shown && shown.id === run) shown.items.push(...envelope.items);
-    if (envelope.items.some((item) => item.kind === "lane")) facts.paint(shown);
+    if (!runs.find(run)?.texts.length) stage.pending(["page.preparing", {}]);
+    runs.add(run, text, envelope.items);
+    const ofKind = (kind) => envelope.items.findLast((item) => item.kind === kind);
+    const [progress, failure] = [ofKind("progress"), ofKind("failure")];
+    if (progress) wait(progress.stage === "queued" ? "queued" : waiting || "warming");
+    if (ofKind("start")) begun();
+    if (hasStarted()) shown.items.push(...envelope.items);
+    else if (failure) return giveUp(failure.message);
+    if (ofKind("lane")) facts.paint(shown);
     stage.receive(text);
-    if (!envelope.last) return;
+    if (failure) showTrouble();
+    if (!envelope.last) return undefined;
+    runs.end(run, failure ? "broken" : "ended");
     listenTo(null);
     goThere();
+    return undefined;
+  }
+
+  function begun() {
+    late = null;
+    show({ kind: "live", id: run, items: [] });
+    wait("");
+  }
+
+  function wait(what) {
+    waiting = what;
+    paintModel();
   }
 
   // -- what is shown
@@ -131,7 +183,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     pinned = null;
     stage.ghost?.(null);
     paintBar();
-    keepAddress();
+    links.keepAddress();
   }
 
   function showEnvelope(envelope, what) {
@@ -155,8 +207,12 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   async function open(name) {
     const asked = (opening = newRun());
     const text = await server.load_recorded({ name, run: asked });
-    if (run === null && opening === asked && text)
-      showEnvelope(JSON.parse(text), { kind: "recorded", id: asked, name });
+    if (opening !== asked || !text) return;
+    const made = [JSON.parse(text), { kind: "recorded", id: asked, name }];
+    if (run !== null) late = made;
+    else showEnvelope(...made);
+    const prompt = settings.hasForm && !form.isTyped() ? await server.prompt_of(name) : "";
+    if (prompt && !form.isTyped() && opening === asked) form.setPrompt(prompt);
   }
 
   // A run of this visit, again. It gets a new name, as the stage hears each name once.
@@ -169,7 +225,9 @@ function startPage({ element, props, server, watch, adopt }, settings) {
       label: ["page.kept_run", { time }], items: runs.items(kept) };
     if (!envelope.items.some((item) => item.kind === "start")) return false;
     showEnvelope(envelope, { kind: "live", id });
-    if (!envelope.items.some((item) => item.kind === "end")) bar.say(["page.broken_off", {}]);
+    const ends = { stopped: "page.stopped_run", reloaded: "page.reloaded" };
+    const isWhole = envelope.items.some((item) => item.kind === "end");
+    bar.say(isWhole ? "" : [ends[kept.how] || "page.broken_off", {}]);
     return true;
   }
 
@@ -203,61 +261,21 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     }
   }
 
-  // -- links
+  const isReload = performance.getEntriesByType("navigation")[0]?.type === "reload";
 
-  function sharedState() {
-    if (!shown || shown.kind === "file") return null;
-    const state = { v: 1, lang: words.language() };
-    const kept = shown.kind === "live" ? runs.find(shown.id) : null;
-    if (shown.kind === "recorded") state.recorded = shown.name;
-    else if (kept) state.recipe = kept.recipe;
-    const place = stage.place?.();
-    if (place) state.place = place;
-    return state;
-  }
-
-  // The address follows what is looked at, so that a reload or a bookmark comes back to it.
-  function keepAddress() {
-    const state = run === null && !wanted ? sharedState() : null;
-    const address = state ? linkTo(state, location.search.slice(1)) : location.href;
-    if (address !== location.href && address.length <= LONGEST_LINK)
-      history.replaceState(history.state, "", address);
-  }
-
-  async function copyLink(box) {
-    const state = sharedState();
-    if (!state) return bar.say(["page.no_link", {}], true);
-    const address = linkTo(state, "lang=" + words.language());
-    if (address.length > LONGEST_LINK) return bar.say(["page.link_too_long", {}], true);
-    const isCopied = await copyText(address, box);
-    return bar.say([isCopied ? "page.copied" : "page.copy_yourself", {}]);
-  }
-
-  function followLink() {
-    if (!link) return false;
-    if (typeof link.recorded === "string" && settings.recorded.includes(link.recorded)) {
-      open(link.recorded);
-      return true;
-    }
-    if (settings.hasForm && link.recipe && typeof link.recipe === "object") adoptRecipe();
-    return false; // a recording shows meanwhile
-  }
-
-  async function adoptRecipe() {
-    wanted = null; // its place is one in a run that is still to be made
-    const reason = await server.why_not(link.recipe);
-    if (reason) return bar.say(["page.link_refused", { reason }], true);
-    follow(link.recipe);
-    madeFor = link.place;
-    bar.say(["page.link_opened", {}]);
-    document.body.classList.add("specviz-invites");
-    return undefined;
+  // The controls as the visitor left them. A prompt is set at once, even one that cannot run.
+  function takeBack() {
+    const before = settings.hasForm && (isReload || !link) ? draft.read() : null;
+    if (!before) return false;
+    form.typed(Boolean(before.isTyped));
+    follow(before.recipe);
+    form.setPrompt(String(before.recipe.prompt ?? ""));
+    return true;
   }
 
   // After a reload the page shows what it showed before.
-  function restoreShown() {
-    const [entry] = performance.getEntriesByType("navigation");
-    if (!entry || entry.type !== "reload") return false;
+  function restoreShown(isKept) {
+    if (!isReload) return false;
     let before = null;
     try {
       before = JSON.parse(keep("sessionStorage").getItem("specviz.shown"));
@@ -265,7 +283,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
       return false;
     }
     if (!before || before.kind !== "live" || !reopen(before.id)) return false;
-    if (settings.hasForm) follow(runs.find(before.id).recipe);
+    if (settings.hasForm && !isKept) follow(runs.find(before.id).recipe);
     return true;
   }
 
@@ -278,7 +296,10 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   }
 
   function paintModel() {
-    if (model) bar.model(model.state, tell(model.message), model.done, model.total);
+    if (!model) return;
+    const isBusy = run !== null && model.state === "ready" && (waiting || "queued") !== "queued";
+    if (isBusy) bar.model("busy", word("page.model_" + waiting), 0, 0);
+    else bar.model(model.state, tell(model.message), model.done, model.total);
   }
 
   async function watchModel() {
@@ -289,15 +310,28 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     return undefined;
   }
 
+  function openFirst() {
+    const isKept = takeBack();
+    if (isReload && runs.isCutEarly) told.tell(["page.reloaded_early", {}], false);
+    if (restoreShown(isKept) || links.followLink(isKept) || !settings.recorded.length) return;
+    const name = query.get("run");
+    const isThere = settings.recorded.includes(name);
+    if (name && !isThere) bar.say(["page.no_run_named", { name: name.slice(0, 80) }], true);
+    open(isThere ? name : settings.recorded[0]);
+  }
+
   globalThis.specviz = {
     // Names a run before the server knows of it, so that nothing of an older one is shown.
     begin(values) {
       const recipe = form.recipeOf(values);
       document.body.classList.remove("specviz-invites");
       bar.say("");
+      told.hush();
       [wanted, madeFor] = [madeFor, null];
-      listenTo(newRun());
-      runs.begin(run, recipe);
+      const id = newRun();
+      runs.begin(id, recipe);
+      listenTo(id);
+      wait(recipe.precision === "float32" ? "float32" : "warming");
       holdStop();
       stage.pending(["page.sending", {}]);
       paintBar();
@@ -306,21 +340,22 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     submit() {
       if (run === null) document.querySelector("#specviz-run").click();
     },
-    stop: () => giveUp(["page.stopped", {}]),
+    stop: () => giveUp(["page.stopped", {}], "stopped"),
     refused: doubt,
+    keep: form.keep,
     chosen: form.chosen,
   };
 
   document.documentElement.lang = words.language();
   if (settings.hasForm && words.language() !== "en") adopt({ language: words.language() });
   watch("value", () => receive(props.value));
-  setInterval(keepAddress, 1000);
-  addEventListener("hashchange", () => location.reload()); // another link in the same tab
+  setInterval(links.keepAddress, 1000);
+  addEventListener("hashchange", () => { // another link in the same tab
+    draft.forget();
+    location.reload();
+  });
   words.listen(paintBar);
   paintBar();
-  if (!restoreShown() && !followLink() && settings.recorded.length) {
-    const named = query.get("run");
-    open(settings.recorded.includes(named) ? named : settings.recorded[0]);
-  }
+  openFirst();
   if (settings.hasModel) watchModel();
 }

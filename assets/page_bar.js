@@ -42,14 +42,12 @@ function makeBar(root, { words, settings, open, reopen, importFile, copyLink, sa
         return button;
       }));
     recorded.hidden = !settings.recorded.length;
-    mine.hidden = !runs.some(hasRounds);
+    mine.hidden = !runs.length;
     mine.replaceChildren(make("span", "", word("page.your_runs")),
-      ...runs.filter(hasRounds).flatMap((run, i) => mineChips(run, i, state)));
+      ...runs.flatMap((run, i) => mineChips(run, i, state)));
     paintTools();
     note.textContent = tell(said);
   }
-
-  const hasRounds = (run) => run.texts.length > 1;
 
   function mineChips(run, i, { isBusy, shown, hasGhost, pinned }) {
     const prompt = String(run.recipe.prompt).trim();
@@ -57,7 +55,7 @@ function makeBar(root, { words, settings, open, reopen, importFile, copyLink, sa
     const isShown = Boolean(shown) && shown.kind === "live" && shown.id === run.id;
     const button = chip(i + 1 + ". " + short, isShown, isBusy, () => reopen(run.id));
     button.title = prompt.slice(0, 300);
-    if (!hasGhost || isShown) return [button];
+    if (!hasGhost || isShown || !shown) return [button];
     const pin = chip(word("page.compare"), pinned === run.id, isBusy, () => ghost(run.id));
     pin.classList.add("specviz-pin");
     pin.title = word("page.compare_hint", { name: short });

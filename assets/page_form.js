@@ -35,19 +35,31 @@ function closeOnEscape(menu) {
   });
 }
 
-function makeForm({ words, settings, adopt, onLanguage }) {
+// `onChange(recipe, isTyped)` hears what the controls ask for whenever that changed; the prompt is
+// typed if the visitor wrote or chose it.
+function makeForm({ words, settings, adopt, onLanguage, onChange }) {
   const { word } = words;
-  const state = { target: "", lanes: [], why: "" };
-  const extra = makeLanes({ words, settings, onChange: () => whenThere(".specviz-notes", paintNotes) });
+  const state = { target: "", lanes: [], isTyped: false, isOurs: false };
+  const extra = makeLanes({ words, settings, onChange: laneChanged });
+  let values = settings.defaults || []; // of the controls, as Gradio told them last
+
+  function laneChanged() {
+    whenThere(".specviz-notes", paintNotes);
+    whenThere(".specviz-fold", paintFold);
+    onChange(recipeOf(values), state.isTyped);
+  }
 
   function promptBox() {
     return document.querySelector("#specviz-prompt textarea");
   }
 
   function setPrompt(text) {
-    const box = promptBox();
-    box.value = text;
-    box.dispatchEvent(new Event("input", { bubbles: true }));
+    whenThere("#specviz-prompt textarea", (box) => {
+      state.isOurs = true;
+      box.value = text;
+      box.dispatchEvent(new Event("input", { bubbles: true }));
+      state.isOurs = false;
+    });
   }
 
   // -- head
@@ -68,37 +80,53 @@ function makeForm({ words, settings, adopt, onLanguage }) {
   // -- examples and presets
 
   function offer(kind, name, onClick) {
-    const button = makeButton("specviz-chip", word(kind + name + ".title"), () => {
-      state.why = word(kind + name + ".why");
-      onClick();
-    });
-    const tell = (text) => document.querySelector(".specviz-offer-why").textContent = text;
-    const why = () => tell(word(kind + name + ".why"));
+    const button = makeButton("specviz-chip", word(kind + name + ".title"), onClick);
+    button.title = word(kind + name + ".why");
     button.dataset.name = name;
-    for (const event of ["pointerenter", "focus"]) button.addEventListener(event, why);
-    for (const event of ["pointerleave", "blur"]) button.addEventListener(event, () =>
-      tell(state.why || word("page.offers_hint")));
     return button;
   }
 
   function paintOffers(root) {
-    state.why = "";
     const examples = make("div", "specviz-chips");
     examples.append(make("span", "", word("page.examples")));
+    examples.title = word("page.offers_hint");
     for (const [name, prompt] of Object.entries(settings.examples))
-      examples.append(offer("example.", name, () => setPrompt(prompt)));
+      examples.append(offer("example.", name, () => {
+        state.isTyped = true;
+        setPrompt(prompt);
+      }));
     const presets = make("div", "specviz-chips");
     presets.append(make("span", "", word("page.presets")));
     for (const [name, recipe] of Object.entries(settings.presets))
-      presets.append(offer("preset.", name, () => adopt({ ...recipe, ...kept() })));
+      presets.append(offer("preset.", name, () => adopt({ ...recipe, ...kept(recipe) })));
     const rows = make("div", "specviz-offer-rows");
     rows.append(examples, presets);
-    root.replaceChildren(rows, make("p", "specviz-offer-why", word("page.offers_hint")));
+    root.replaceChildren(rows);
   }
 
   // What a preset leaves as it is.
-  function kept() {
-    return { prompt: promptBox().value || settings.examples.chat, target: state.target };
+  function kept(recipe) {
+    const own = promptBox().value || settings.examples.chat;
+    return { prompt: state.isTyped ? own : recipe.prompt || own, target: state.target };
+  }
+
+  // -- the fold of all settings: one line that says what is chosen
+
+  function paintFold(root) {
+    const isOpen = document.body.classList.contains("specviz-unfolded");
+    const lanes = [...state.lanes, ...extra.list().map((lane) => lane.drafter)];
+    const said = word("page.summary", { target: settings.targets[state.target], n: lanes.length,
+      lanes: lanes.map(extra.titleOf).join(word("page.comma")) });
+    const button = root.firstChild || makeButton("specviz-fold-line", "", () => {
+      document.body.classList.toggle("specviz-unfolded");
+      paintFold(root);
+    });
+    button.id = "specviz-settings";
+    button.setAttribute("aria-expanded", isOpen);
+    button.setAttribute("aria-controls", "specviz-more");
+    button.replaceChildren(make("b", "", word("page.settings")), make("span", "specviz-chosen", said),
+      make("span", "specviz-change", word("page.change")));
+    if (!root.firstChild) root.append(button);
   }
 
   // -- sentences about the choice
@@ -115,8 +143,7 @@ function makeForm({ words, settings, adopt, onLanguage }) {
       found.push(["too-many", word("page.too_many_lanes", { n: settings.maxLanes })]);
     const untrained = untrainedFor(target);
     if (untrained.length) {
-      const names = untrained.map(extra.titleOf).join(word("page.comma"));
-      found.push(["untrained", word("page.untrained", { names, target: settings.targets[target] })]);
+      found.push(["untrained", word("page.untrained", { target: settings.targets[target] })]);
     }
     if (settings.baseTargets.includes(target))
       found.push(["base", word("page.base_target", { target: settings.targets[target] })]);
@@ -155,6 +182,7 @@ function makeForm({ words, settings, adopt, onLanguage }) {
     Object.assign(state, { target, lanes });
     extra.aim(target);
     whenThere(".specviz-notes", paintNotes);
+    whenThere(".specviz-fold", paintFold);
   }
 
   // -- recipes
@@ -186,6 +214,7 @@ function makeForm({ words, settings, adopt, onLanguage }) {
     if (!settings.hasForm) return;
     whenThere(".specviz-offers", paintOffers);
     whenThere(".specviz-notes", paintNotes);
+    whenThere(".specviz-fold", paintFold);
     whenThere(".specviz-lanes", extra.paint);
   }
 
@@ -193,6 +222,9 @@ function makeForm({ words, settings, adopt, onLanguage }) {
     const at = (name) => settings.defaults[settings.names.indexOf(name)];
     Object.assign(state, { target: at("target"), lanes: at("lanes") });
     extra.aim(state.target);
+    document.addEventListener("input", (event) => {
+      if (!state.isOurs && event.target === promptBox()) state.isTyped = true;
+    });
     setInterval(greyLanes, 400); // an observer would watch a group that is no longer shown
   }
   paint();
@@ -202,5 +234,13 @@ function makeForm({ words, settings, adopt, onLanguage }) {
     return values.map((value, i) => (settings.names[i] === "own_lanes" ? extra.list() : value));
   }
 
-  return { chosen, recipeOf, withOwnLanes, take: extra.take };
+  return {
+    chosen, recipeOf, withOwnLanes, setPrompt, take: extra.take,
+    isTyped: () => state.isTyped,
+    typed: (isTyped) => (state.isTyped = isTyped),
+    keep(now) {
+      values = now;
+      onChange(recipeOf(values), state.isTyped);
+    },
+  };
 }

@@ -23,9 +23,13 @@ const keep = (function () {
   };
 })();
 
+// A run takes its place with its first round: one that was refused, or broke off before, takes none.
 function makeRuns(storage, most) {
   const LIST = "specviz.runs";
-  const runs = []; // oldest first: { id, recipe, begun, isEnded, texts }
+  const ASKED = "specviz.asked";
+  const runs = []; // oldest first: { id, recipe, begun, how, texts }; how is "" while it goes on,
+  // then "ended", "stopped", "broken" or "reloaded"
+  let asked = null; // the run that was asked for last, until its first round
 
   const part = (id, seq) => "specviz.run." + id + "." + seq;
 
@@ -50,7 +54,7 @@ function makeRuns(storage, most) {
   }
 
   function storeList(owner) {
-    const heads = runs.map(({ id, recipe, begun, isEnded }) => ({ id, recipe, begun, isEnded }));
+    const heads = runs.map(({ id, recipe, begun, how }) => ({ id, recipe, begun, how }));
     store(LIST, JSON.stringify(heads), owner);
   }
 
@@ -62,7 +66,7 @@ function makeRuns(storage, most) {
       return; // somebody else's text under our name
     }
     for (const head of heads) {
-      const run = { ...head, texts: [] };
+      const run = { ...head, how: head.how || "reloaded", texts: [] };
       for (;;) {
         const text = storage.getItem(part(run.id, run.texts.length));
         if (text === null) break;
@@ -72,24 +76,44 @@ function makeRuns(storage, most) {
     }
   }
 
+  function admit(run) {
+    asked = null;
+    storage.removeItem(ASKED);
+    runs.push(run);
+    while (runs.length > most) forget(runs[0]);
+    storeList(run);
+    run.texts.forEach((text, seq) => store(part(run.id, seq), text, run));
+  }
+
+  function wasAsked() {
+    const found = storage.getItem(ASKED) !== null;
+    storage.removeItem(ASKED);
+    return found;
+  }
+
+  const isCutEarly = wasAsked();
   restore();
   return {
+    isCutEarly, // the page was left while a run had no round yet
     list: () => [...runs],
-    find: (id) => runs.find((run) => run.id === id),
+    find: (id) => (asked && asked.id === id ? asked : runs.find((run) => run.id === id)),
     begin(id, recipe) {
-      const run = { id, recipe, begun: new Date().toISOString(), isEnded: false, texts: [] };
-      runs.push(run);
-      while (runs.length > most) forget(runs[0]);
-      storeList(run);
+      asked = { id, recipe, begun: new Date().toISOString(), how: "", texts: [] };
+      store(ASKED, id, asked);
     },
-    add(id, text, isLast) {
-      const run = runs.find((one) => one.id === id);
+    add(id, text, items) {
+      const run = this.find(id);
       if (!run) return;
-      store(part(id, run.texts.length), text, run);
       run.texts.push(text);
-      if (!isLast) return;
-      run.isEnded = true;
-      storeList(run);
+      if (run !== asked) store(part(id, run.texts.length - 1), text, run);
+      else if (items.some((item) => item.kind === "round")) admit(run);
+    },
+    end(id, how) {
+      const run = this.find(id);
+      if (!run) return;
+      run.how = how;
+      if (run === asked) storage.removeItem(ASKED);
+      else storeList(run);
     },
     // All items of a run in the order of its envelopes, whichever came first.
     items(run) {

@@ -111,11 +111,15 @@ def _run_controls(catalog: Catalog, speaker: Speaker) -> tuple[controls.Controls
             scale=1,
             min_width=110,
         )
+    _painted("told")
     _painted("offers")
-    model = controls.model_controls(catalog, speaker)
-    _painted("lanes", elem_id="specviz-lanes-more")
-    _painted("notes")
-    with make(gr.Accordion, _label("page.settings"), open=False, elem_id="specviz-settings"):
+    _painted("fold")
+    # A fold of our own: Gradio makes what stands in a closed accordion only when it opens, and a
+    # recipe could not be shown in what is not there.
+    with gr.Column(elem_id="specviz-more"):
+        model = controls.model_controls(catalog, speaker)
+        _painted("lanes", elem_id="specviz-lanes-more")
+        _painted("notes")
         is_chat = catalog.targets[0].has_chat_template
         fields = controls.run_controls(speaker, is_chat)
         with make(gr.Accordion, _label("page.more_settings"), open=False):
@@ -177,6 +181,13 @@ def _connect(
     )
     running.failure(None, js="() => specviz.refused()", api_visibility="private")
     stop_button.click(None, js="() => specviz.stop()", api_visibility="private")
+    gr.on(
+        [component.change for component in form.components()],
+        None,
+        inputs=form.components(),
+        js="(...values) => specviz.keep(values)",
+        api_visibility="private",
+    )
     form.fields["prompt"].submit(None, js="() => specviz.submit()", api_visibility="private")
 
 

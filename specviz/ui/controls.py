@@ -96,6 +96,7 @@ def prompt_box(speaker: Speaker) -> Any:
         gr.Textbox,
         spoken,
         value=DEFAULT_PROMPT,
+        show_label=False,
         lines=2,
         max_lines=8,
         max_length=MAX_PROMPT_CHARACTERS,

@@ -24,11 +24,17 @@ PREFERRED = (PLAIN_DRAFTER, "eagle3", "draft_model", "prompt_lookup", "lookahead
 
 
 def presets(catalog: Catalog) -> dict[str, dict[str, Any]]:
-    """Settings by preset name, in the form that `read_request` takes; only what exists here."""
+    """Settings by preset name, in the form that `read_request` takes; only what exists here.
+    A prompt among them stands for a visitor who has chosen none."""
     able = runnable(catalog, catalog.targets[0].name)
-    quick = [name for name in (PLAIN_DRAFTER, "prompt_lookup", "eagle3") if name in able][:3]
+    quick = [n for n in (PLAIN_DRAFTER, "draft_model", "prompt_lookup", "eagle3") if n in able]
     return {
-        "fast": {"lanes": quick, "max_new_tokens": 48},
+        "teaching": {
+            "lanes": [n for n in (PLAIN_DRAFTER, "draft_model") if n in able],
+            "knobs": {"draft_model": {"num_draft_tokens": 4}} if "draft_model" in able else {},
+            "max_new_tokens": 32,
+        },
+        "fast": {"prompt": EXAMPLES["copying"], "lanes": quick, "max_new_tokens": 48},
         "quality": {
             "lanes": first_lanes(catalog),
             "max_new_tokens": 256,
@@ -36,11 +42,6 @@ def presets(catalog: Catalog) -> dict[str, dict[str, Any]]:
             "temperature": 0.7,
             "top_p": 0.95,
             "verification": "coupled",
-        },
-        "teaching": {
-            "lanes": [n for n in (PLAIN_DRAFTER, "draft_model") if n in able],
-            "knobs": {"draft_model": {"num_draft_tokens": 4}} if "draft_model" in able else {},
-            "max_new_tokens": 32,
         },
     }
 

@@ -31,8 +31,10 @@ PAGE_SCRIPTS = (
     "page_share.js",
     "page_lanes.js",
     "page_form.js",
+    "page_told.js",
     "page_bar.js",
     "page_save.js",
+    "page_links.js",
     "page_facts.js",
     "page.js",
 )
@@ -86,6 +88,9 @@ def stage_html(
         name, run = _texts(wanted, "name", "run")
         return recorded.envelope(name, run[:64])
 
+    def prompt_of(name: object) -> str:
+        return recorded.prompt(str(name))
+
     def load_trace(wanted: object) -> str:
         """{"text": the trace}, or {"refusal": a message}."""
         run, name = _texts(wanted, "run", "name")
@@ -121,6 +126,7 @@ def stage_html(
         js_on_load=_script(settings, css),
         server_functions=[
             load_recorded,
+            prompt_of,
             load_trace,
             import_trace,
             why_not,

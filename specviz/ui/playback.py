@@ -134,7 +134,7 @@ def imported(text: str, name: str, run: str) -> str:
         size = f"{MAX_IMPORT_CHARACTERS // 1_000_000}"
         return refusal(run, message("page.import_too_big", name=name, megabytes=size))
     try:
-        label, items = _folded(text, "page.imported", name=name)
+        label, items, _ = _folded(text, "page.imported", name=name)
     except ValueError as error:
         return refusal(run, message("page.import_refused", name=name, reason=said(error)))
     return Packer(run, "recorded", label).pack_text(items, is_last=True)
@@ -213,10 +213,17 @@ class Recordings:
         if name not in self.files:
             return refusal(run, message("page.no_such_recording"))
         try:
-            label, items = self._shown(self.files[name])
+            label, items, _ = self._shown(self.files[name])
         except (OSError, ValueError) as error:
             return refusal(run, message("page.unreadable", name=name, reason=said(error)))
         return Packer(run, "recorded", label).pack_text(items, is_last=True)
+
+    def prompt(self, name: str) -> str:
+        """What the run of that name was asked; "" if there is none or it is damaged."""
+        try:
+            return self._shown(self.files[name])[2] if name in self.files else ""
+        except (OSError, ValueError):
+            return ""
 
     def trace(self, name: str) -> str | None:
         """The file's text; None if there is none of that name or it cannot be read."""
@@ -226,15 +233,16 @@ class Recordings:
             return None
 
 
-def _shown(path: Path) -> tuple[Message, str]:
-    """(label, items as JSON) of a trace file. OSError or ValueError if it cannot be read."""
+def _shown(path: Path) -> tuple[Message, str, str]:
+    """(label, items as JSON, prompt) of a trace file. OSError or ValueError if it cannot be read."""
     return _folded(read_trace(path), "page.recorded_on")
 
 
-def _folded(text: str, key: str, **more: str) -> tuple[Message, str]:
-    """(label, items as JSON) of a trace. ValueError: it is not one, or it contradicts itself."""
+def _folded(text: str, key: str, **more: str) -> tuple[Message, str, str]:
+    """(label, items as JSON, prompt) of a trace. ValueError: it is not one, or it contradicts itself."""
     feed, events = StageFeed(), tuple[TraceEvent, ...](load_events(text))
     start = events[0]
     assert isinstance(start, RunStart)  # load_events begins with one or refuses
     label = message(key, date=start.created[:10], machine=told(start.machine, "machine."), **more)
-    return label, _dump([item for event in events for item in feed.feed(event)])
+    items = _dump([item for event in events for item in feed.feed(event)])
+    return label, items, start.request.prompt

@@ -12,6 +12,7 @@ import threading
 from specviz.config import LaneSpec, Request
 from specviz.session import Session
 from specviz.trace import Failure, Progress
+from specviz.ui.offers import first_lanes
 from specviz.words import Message, message
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class WarmUp:
 
     def _warm(self) -> dict[str, object]:
         catalog = self._session.catalog()
-        lanes = (LaneSpec(catalog.drafters[0].name),)
+        lanes = tuple(map(LaneSpec, first_lanes(catalog)))  # those of the first visitor's run
         # As raw text: a base model has no chat template, and can be made ready all the same.
         target = catalog.targets[0].name
         request = Request("Hello", lanes, target=target, is_chat=False, max_new_tokens=1)

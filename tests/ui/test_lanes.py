@@ -14,7 +14,7 @@ from specviz.ui.reading import read_request
 from specviz.words import word
 from tests.ui.serving import opened, served
 from tests.ui.sessions import CATALOG, SlowSession
-from tests.ui.visiting import PROMPT, link_of, run_to_the_end, saying
+from tests.ui.visiting import PROMPT, link_of, run_to_the_end, saying, unfold
 
 BACKBONE = Knob("backbone", "What decodes.", "target", choices=("target", "mtp"))
 TUNED = replace(
@@ -80,6 +80,7 @@ def test_a_plain_lane_that_is_there_is_not_added_again() -> None:
 def test_one_drafter_races_itself_and_the_link_says_so(
     chromium: Any, page: Any, url: str, session: SlowSession
 ) -> None:
+    unfold(page)
     page.click(".specviz-add-lane > summary")
     page.click(".specviz-add-lane [data-drafter=draft_model]")
     box = page.locator(".specviz-own-lane")
@@ -98,7 +99,7 @@ def test_one_drafter_races_itself_and_the_link_says_so(
     )
     with opened(chromium, url, query=link_of(page).removeprefix(url)) as other:
         saying(other, "Press Run")
-        other.wait_for_selector(".specviz-own-lane")
+        other.wait_for_selector(".specviz-own-lane", state="attached")
         other.wait_for_function(  # Gradio adopts the link's prompt later than the page its lanes
             "(box) => document.querySelector(box).value === 'twice'", arg=PROMPT
         )
@@ -108,6 +109,7 @@ def test_one_drafter_races_itself_and_the_link_says_so(
 
 @pytest.mark.browser
 def test_a_lane_of_ones_own_can_be_taken_away(page: Any, session: SlowSession) -> None:
+    unfold(page)
     page.click(".specviz-add-lane > summary")
     page.click(".specviz-add-lane [data-drafter=draft_model]")
     page.click(f".specviz-own-lane >> text={word('page.remove_lane')}")
@@ -120,6 +122,7 @@ def test_a_lane_of_ones_own_can_be_taken_away(page: Any, session: SlowSession) -
 def test_the_page_says_that_a_tuned_models_plain_lane_runs_too(chromium: Any) -> None:
     session = TunedSession(seconds=0.01)
     with served(session) as url, opened(chromium, url) as page:
+        unfold(page)
         page.wait_for_selector("#specviz-tuned-note")  # it is among the first lanes here
         run_to_the_end(page, "tuned")
     assert session.requests[0].lanes[-1] == LaneSpec("autoregressive", (("backbone", "mtp"),))

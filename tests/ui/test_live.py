@@ -13,7 +13,7 @@ from tests.ui.test_playback import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.default_model]
 RUN, STOP = "#specviz-run", "#specviz-stop"
-SETTINGS = "#specviz-settings > button"
+SETTINGS = "#specviz-settings"
 BUDGET = "#specviz-budget input[type=number]"
 SLIDER = "#specviz-budget input[type=range]"
 

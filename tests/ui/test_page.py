@@ -22,11 +22,12 @@ from tests.traces import demo_run
 from tests.ui.serving import SECONDS, opened, served, stage_text, wait_for_text
 from tests.ui.sessions import SlowSession
 from tests.ui.test_playback import wait_until
+from tests.ui.visiting import unfold, wait_told
 
 pytestmark = pytest.mark.browser
 PROMPT = "#specviz-prompt textarea"
 RUN, STOP = "#specviz-run", "#specviz-stop"
-SETTINGS = "#specviz-settings > button"
+SETTINGS = "#specviz-settings"
 SEED = "label:has-text('Seed') input"
 HOSTILE = (
     "<img src=x onerror=window.pwned=1></div><style>*{display:none}</style>${window.pwned=1}{{y}}`"
@@ -57,7 +58,9 @@ def test_the_page_opens_on_a_recorded_run_marked_as_such(
 ) -> None:
     with served(session, recorded, WarmUp(session)) as url, opened(chromium, url) as page:
         wait_for_text(page, "Recorded 2026-01-02 on a test bench", seconds=5)
-        assert page.input_value(PROMPT) == "Explain how rainbows form, step by step."
+        page.wait_for_function(  # the prompt of what is shown, as nobody has typed another
+            "(box) => document.querySelector(box).value === 'Why guess?'", arg=PROMPT
+        )
         assert page.locator(".specviz-offers button").count() == 10
         assert page.is_visible(RUN)
         assert not page.is_visible(STOP)
@@ -110,7 +113,8 @@ def test_stop_is_answered_at_once_and_keeps_what_was_there(page: Any, session: S
     begun = time.perf_counter()
     page.click(STOP)
     page.wait_for_selector(RUN, state="visible")
-    wait_for_text(page, word("page.stopped"), seconds=1)
+    wait_told(page, word("page.stopped"), seconds=1)
+    assert page.get_attribute(".specviz-told", "data-trouble") == "false"  # it was wished for
     assert wait_until(lambda: session.num_closed == 1, seconds=1)
     assert time.perf_counter() - begun < 1
     rounds = session.num_rounds
@@ -192,7 +196,7 @@ def test_hostile_text_is_shown_and_never_run(chromium: Any, tmp_path: Path) -> N
 def test_a_hostile_sentence_of_an_error_is_only_text(chromium: Any) -> None:
     with served(SlowSession(failure=f"No room: {HOSTILE}")) as url, opened(chromium, url) as page:
         page.click(RUN)
-        wait_for_text(page, "No room: <img src=x onerror=window.pwned=1>", seconds=5)
+        wait_told(page, "No room: <img src=x onerror=window.pwned=1>", seconds=5)
         page.wait_for_selector(RUN, state="visible")
         assert page.evaluate("window.pwned") is None
 
@@ -205,13 +209,13 @@ def test_a_refused_value_is_a_sentence_and_the_next_run_works(
     page.click(SETTINGS)
     page.fill(SEED, "-5")
     page.click(RUN)
-    wait_for_text(page, "seed is a whole number from 0 to", seconds=5)
+    wait_told(page, "seed is a whole number from 0 to", seconds=5)
     assert "50 tokens" in stage_text(page)  # what was there stays
     page.fill(SEED, "7")
     page.click(RUN)
     page.wait_for_selector(RUN, state="visible")
     assert [r.seed for r in session.requests] == [0, 7]
-    assert "seed is a whole number" not in stage_text(page)
+    assert page.inner_text(".specviz-told") == ""
 
 
 def test_a_crash_is_a_sentence_and_the_next_run_works(page: Any, session: SlowSession) -> None:
@@ -256,6 +260,7 @@ def test_the_keyboard_runs_and_stops_in_place(page: Any, session: SlowSession) -
 
 def test_the_plain_lane_is_missed(page: Any) -> None:
     assert page.locator("#specviz-no-plain-note").count() == 0
+    unfold(page)
     page.click("#specviz-lanes label:has-text('Plain decoding')")
     page.wait_for_selector("#specviz-no-plain-note", state="visible")
     assert "1× line" in page.inner_text("#specviz-no-plain-note")
@@ -289,7 +294,7 @@ def test_a_silent_server_counts_as_lost_and_run_works_again(
     session = SlowSession(seconds=4)
     with served(session) as url, opened(chromium, url) as page:
         page.click(RUN)
-        wait_for_text(page, word("page.lost", seconds=1), seconds=3)
+        wait_told(page, word("page.lost", seconds=1), seconds=3)
         session.seconds = 0.01
         page.click(RUN)
         wait_for_text(page, "50 tokens")
@@ -310,7 +315,7 @@ def test_too_many_visitors_are_refused_in_words(
             third.goto(url)
             third.wait_for_function("globalThis.specviz !== undefined")
             third.click(RUN)
-            wait_for_text(third, word("page.refused"), seconds=5)
+            wait_told(third, word("page.refused"), seconds=5)
             assert third.is_visible(RUN)
             context.close()
 
@@ -331,6 +336,22 @@ def test_a_phone_scrolls_in_one_direction_only(
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         ink = page.evaluate("getComputedStyle(document.querySelector('h1')).color")
         assert (min(map(int, re.findall(r"\d+", ink)[:3])) > 200) == bool(query)
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_the_stage_begins_above_the_fold(
+    chromium: Any, session: SlowSession, recorded: Recordings, width: int, height: int
+) -> None:
+    """Form and bars filled the first screen: nothing of the tree was seen without scrolling."""
+    with (
+        served(session, recorded) as url,
+        opened(chromium, url, width=width, height=height) as page,
+    ):
+        wait_for_text(page, "Recorded")
+        share = 0.35 if width > height else 0.5
+        assert page.locator(".specviz-stage").bounding_box()["y"] < share * height
+        assert "4 lanes: Plain decoding, Draft model" in page.inner_text("#specviz-settings")
+        assert not page.is_visible("#specviz-lanes")
 
 
 def test_a_saved_trace_alone_is_a_player_without_run_controls(

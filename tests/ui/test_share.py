@@ -35,7 +35,7 @@ def test_a_link_brings_the_recipe_to_another_visitor(
     chromium: Any, page: Any, url: str, session: SlowSession
 ) -> None:
     """It stands in the address alone, so it survives a restart of the server."""
-    page.click("#specviz-settings > button")
+    page.click("#specviz-settings")
     page.fill("label:has-text('Seed') input", "41")
     page.click("#specviz-lanes label:has-text('Lookahead')")
     run_to_the_end(page, "Why is the sky <b>blue</b>? ☂ \U0001f327")

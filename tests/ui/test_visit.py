@@ -20,6 +20,8 @@ from tests.ui.visiting import (
     run_to_the_end,
     saved,
     saying,
+    unfold,
+    wait_told,
 )
 
 pytestmark = pytest.mark.browser
@@ -159,6 +161,23 @@ def test_an_embedded_page_is_the_stage_alone(chromium: Any, url: str) -> None:
         wait_for_text(page, "identical to plain for 50 tokens")
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_an_embedded_page_fills_its_frame(chromium: Any, url: str, width: int) -> None:
+    """It was a column of 312 px at any width."""
+    with opened(chromium, url, query="?embed=1&run=second", width=width) as page:
+        wait_for_text(page, "Recorded")
+        assert page.locator(".specviz-stage").bounding_box()["width"] >= 0.9 * width
+
+
+def test_a_recorded_run_that_is_none_is_missed(chromium: Any, url: str) -> None:
+    """Another recording was shown without a word."""
+    for query in ("?run=nope", "?embed=1&run=nope"):
+        with opened(chromium, url, query=query) as page:
+            saying(page, word("page.no_run_named", name="nope"))
+            assert page.is_visible(".specviz-saying")
+            wait_for_text(page, "Recorded")
+
+
 @dataclass
 class PoorSession(SlowSession):
     """Its second target is a base model for which one drafter has no weights."""
@@ -176,12 +195,13 @@ def test_what_a_target_lacks_is_greyed_with_the_reason(chromium: Any) -> None:
     session = PoorSession(seconds=0.01)
     lookahead = "#specviz-lanes label:has-text('Lookahead')"
     with served(session) as url, opened(chromium, url) as page:
+        unfold(page)
         assert page.is_enabled(f"{lookahead} input")
         page.click("#specviz-target input")
         page.click("[role=option]:has-text('Another target')")
         page.wait_for_selector(f"{lookahead} input:disabled")
         note = page.inner_text("#specviz-untrained-note")
-        assert note.startswith("No trained weights for Another target here: Lookahead.")
+        assert note.startswith("Crossed out: not trained for Another target.")
         assert "is a base model without a chat template" in page.inner_text("#specviz-base-note")
         run_to_the_end(page, "Once upon a time")
     (request,) = session.requests
@@ -191,6 +211,8 @@ def test_what_a_target_lacks_is_greyed_with_the_reason(chromium: Any) -> None:
 
 def test_a_preset_changes_settings_and_keeps_the_prompt(page: Any, session: SlowSession) -> None:
     page.fill(PROMPT, "my own words")
+    presets = page.locator(".specviz-chips >> nth=1").locator("button").all_inner_texts()
+    assert presets[0] == word("preset.teaching.title")
     page.click(".specviz-offers [data-name=teaching]")
     page.wait_for_function(
         "[...document.querySelectorAll('#specviz-lanes input')].filter((box) => box.checked).length === 2"

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from specviz.words import word
-from tests.ui.serving import wait_for_text
+from tests.ui.serving import SECONDS, wait_for_text
 
 PROMPT = "#specviz-prompt textarea"
 RUN, STOP = "#specviz-run", "#specviz-stop"
+SETTINGS = "#specviz-settings"
 SAYING = ".specviz-saying"
 FILE = ".specviz-bar input[type=file]"
 
@@ -40,6 +41,21 @@ def saved(page: Any, form: str) -> tuple[str, bytes]:
 
 def import_file(page: Any, name: str, content: bytes) -> None:
     page.set_input_files(FILE, {"name": name, "mimeType": "text/plain", "buffer": content})
+
+
+def wait_told(page: Any, text: str, *, seconds: float = 20) -> None:
+    """Until `text` is told beside Run."""
+    page.wait_for_function(
+        "(text) => document.querySelector('.specviz-told').textContent.includes(text)",
+        arg=text,
+        timeout=seconds * SECONDS,
+    )
+
+
+def unfold(page: Any) -> None:
+    """Opens the fold of all settings."""
+    page.click(SETTINGS)
+    page.wait_for_selector("#specviz-more", state="visible")
 
 
 def saying(page: Any, start: str) -> str:

@@ -44,6 +44,7 @@ const SpecVizLane = (function () {
     const words = el("span", "sv-cachewords");
     const root = el("div", "sv-cache", el("span", "sv-cachename", word("stage.cache")), prefix, cells, words);
     root.title = word("stage.cache_title");
+    prefix.title = word("stage.term.prefix");
     return { root, prefix, words, take: pool(cells, () => el("i", "sv-cachecell")), key: "" };
   }
 
@@ -178,6 +179,7 @@ const SpecVizLane = (function () {
     const rank = rankShown(run, lane, place);
     show(words.place, rank > 0);
     if (rank) say(words.place, word("stage.place", { n: rank }));
+    words.place.title = run.finishBy === "rate" ? word("stage.finish_by_rate") : "";
     say(words.badge, word(run.source === "live" ? "stage.measured" : "stage.recorded"));
     if (!words.badge.title) words.badge.title = originWords(run);
   }

@@ -92,8 +92,10 @@ const SpecVizPage = (function () {
       put(node, "transform", "translate(2 20)");
       put(node.strike, "d", "M7 0 H25");
       lookNode(node, look);
-      const picture = svg("svg", { width: 46, height: 36, "aria-hidden": "true" }, node);
-      return el("span", "sv-legenditem", picture, word("stage.legend." + look));
+      const picture = svg("svg", { width: 44, height: 36, "aria-hidden": "true" }, node);
+      const item = el("span", "sv-legenditem", picture, word("stage.legend." + look));
+      if (look === "root") item.title = word("stage.term.root");
+      return item;
     });
     const ticks = ["all", "some", "none", "plain"].map((outcome) => {
       const tick = el("span", "sv-ticksample");

@@ -111,7 +111,7 @@ def test_the_found_span_shows_no_text_that_is_not_written_yet(chromium: Any) -> 
 
 
 def test_q_and_p_are_explained_in_the_legend_which_is_open_where_it_fits(chromium: Any) -> None:
-    for width, is_open in ((1280, True), (700, False)):
+    for width, is_open in ((1248, True), (700, False)):
         with stage_page(chromium, width=width) as page:
             send(page, ITEMS)
             seek(page, 0)
@@ -119,8 +119,9 @@ def test_q_and_p_are_explained_in_the_legend_which_is_open_where_it_fits(chromiu
             assert legend.evaluate("(node) => node.open") is is_open
             if is_open:
                 assert word("stage.q_and_p") in legend.inner_text()
-                tops = "(all) => new Set(all.map((n) => Math.round(n.getBoundingClientRect().top))).size"
-                assert legend.locator(".sv-legenditem").evaluate_all(tops) <= 4
+                lines = """(all) => new Set(all.map((n) => n.getBoundingClientRect())
+                  .map((box) => Math.round((box.top + box.bottom) / 20))).size"""
+                assert legend.locator(".sv-legenditem").evaluate_all(lines) == 2
 
 
 def test_the_opening_says_why_it_halts(chromium: Any) -> None:
@@ -242,3 +243,32 @@ def test_places_of_texts_of_unequal_length_are_explained(chromium: Any) -> None:
             assert (
                 word("stage.finish_by_rate") in page.locator(".sv-racenote").text_content()
             ) is is_said
+
+
+def test_the_focus_ring_of_a_tree_is_drawn_whole(chromium: Any) -> None:
+    """The tree's own ring was cut off by its box at top and left."""
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        seek(page, round_of(1, 0)["at"][3])
+        page.keyboard.press("Tab")  # a ring is drawn for those who use keys
+        lane(page, 1).locator(".sv-tree").focus()
+        ring = "(node) => getComputedStyle(node).outlineStyle"
+        assert lane(page, 1).locator(".sv-tree").evaluate(ring) == "none"
+        box = lane(page, 1).locator(".sv-treebox")
+        assert box.evaluate(ring) == "solid"
+        assert box.evaluate("(node) => getComputedStyle(node.parentElement).overflow") == "visible"
+
+
+def test_the_words_that_only_experts_know_are_explained_where_they_first_stand(
+    chromium: Any,
+) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        seek(page, 0)
+        places = {
+            "target": ".sv-facts", "lane": ".sv-racename", "root": ".sv-legendbody > [title]",
+            "commit": '.sv-phase[data-part="commit"]', "prefix": ".sv-cacheprefix",
+        }  # fmt: skip
+        for term, place in places.items():
+            title = page.locator(place).first.get_attribute("title") or ""
+            assert word(f"stage.term.{term}") in title, term

@@ -75,6 +75,7 @@ const SpecVizLane = (function () {
     const pair = el("div", "sv-pair", treePanel, textPanel);
     root.append(pair);
     root.setAttribute("aria-label", tell(info.title));
+    root.setAttribute("data-plain", info.is_plain); // has less to say, and less room for it
     return { root, pair, figures, words, tree, source, strip, cache, phases, explain, close, lit: "" };
   }
 

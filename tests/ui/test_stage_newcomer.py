@@ -272,3 +272,16 @@ def test_the_words_that_only_experts_know_are_explained_where_they_first_stand(
         for term, place in places.items():
             title = page.locator(place).first.get_attribute("title") or ""
             assert word(f"stage.term.{term}") in title, term
+
+
+def test_a_lane_that_never_drafts_reserves_no_room_for_drafts(chromium: Any) -> None:
+    """Plain lanes stood as tall as those with trees, most of it empty."""
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        seek(page, round_of(0, 0)["at"][3])
+        box = lane(page, 0).locator(".sv-treebox").bounding_box()
+        node = lane(page, 0).locator('.sv-tree [data-row="0"] rect').first.bounding_box()
+        assert box["height"] < 2.5 * node["height"]
+        end = lane(page, 0).bounding_box()
+        last = lane(page, 0).locator(".sv-strip").bounding_box()
+        assert end["y"] + end["height"] - last["y"] - last["height"] < 24

@@ -35,6 +35,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   });
   const facts = makeFacts(element.querySelector(".specviz-facts"), { words });
   const draft = makeDraft(keep("sessionStorage"));
+  const focus = makeFocus();
   const form = makeForm({ words, settings, onLanguage: chooseLanguage, adopt: follow,
     onChange: draft.keep });
   const links = makeLinks({ words, settings, server, stage, runs, bar, link,
@@ -78,25 +79,13 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   }
 
   function listenTo(id) {
-    const hadFocus = document.activeElement?.id === "specviz-stop";
+    const isStopFocused = id === null && focus.isOnStop();
     run = id;
     clearTimeout(silence);
     document.body.classList.toggle("specviz-running", id !== null);
     wait("");
     paintBar();
-    if (id === null && hadFocus)
-      document.querySelector("#specviz-run").focus({ preventScroll: true });
-  }
-
-  // Stop appears where Run was: the second half of a double click, or a key held down, must not
-  // press it.
-  function holdStop() {
-    const stop = document.querySelector("#specviz-stop");
-    stop.disabled = true;
-    setTimeout(() => {
-      stop.disabled = false;
-      if (document.activeElement === document.body) stop.focus({ preventScroll: true });
-    }, 400);
+    if (id === null) focus.runEnded(isStopFocused);
   }
 
   const hasStarted = () => run !== null && Boolean(shown) && shown.id === run;
@@ -121,9 +110,8 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   }
 
   function showLate() {
-    const [held, wasEmpty] = [late, !shown];
+    if (late && !shown) showEnvelope(...late);
     late = null;
-    if (held && wasEmpty) showEnvelope(...held);
   }
 
   // Gradio says that a run failed, but not which: if it was another, this one is heard of again.
@@ -155,6 +143,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     else if (failure) return giveUp(failure.message);
     if (ofKind("lane")) facts.paint(shown);
     stage.receive(text);
+    if (ofKind("start")) focus.runBegun();
     if (failure) showTrouble();
     if (!envelope.last) return undefined;
     runs.end(run, failure ? "broken" : "ended");
@@ -324,6 +313,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     // Names a run before the server knows of it, so that nothing of an older one is shown.
     begin(values) {
       const recipe = form.recipeOf(values);
+      focus.runPressed();
       document.body.classList.remove("specviz-invites");
       bar.say("");
       told.hush();
@@ -332,7 +322,6 @@ function startPage({ element, props, server, watch, adopt }, settings) {
       runs.begin(id, recipe);
       listenTo(id);
       wait(recipe.precision === "float32" ? "float32" : "warming");
-      holdStop();
       stage.pending(["page.sending", {}]);
       paintBar();
       return [...form.withOwnLanes(values.slice(0, -1)), run];

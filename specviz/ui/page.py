@@ -32,6 +32,7 @@ PAGE_SCRIPTS = (
     "page_lanes.js",
     "page_form.js",
     "page_told.js",
+    "page_focus.js",
     "page_bar.js",
     "page_save.js",
     "page_links.js",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from specviz.ui.playback import Recordings
 from specviz.ui.warm_up import WarmUp
 from specviz.words import word
 from tests.traces import demo_run
-from tests.ui.serving import SECONDS, opened, served, stage_text, wait_for_text
+from tests.ui.serving import opened, served, stage_text, wait_for_text
 from tests.ui.sessions import SlowSession
 from tests.ui.test_playback import wait_until
 from tests.ui.visiting import unfold, wait_told
@@ -318,40 +317,6 @@ def test_too_many_visitors_are_refused_in_words(
             wait_told(third, word("page.refused"), seconds=5)
             assert third.is_visible(RUN)
             context.close()
-
-
-@pytest.mark.parametrize("query", ["", "?__theme=dark"], ids=["light", "dark"])
-def test_a_phone_scrolls_in_one_direction_only(
-    chromium: Any, session: SlowSession, recorded: Recordings, query: str
-) -> None:
-    with (
-        served(session, recorded) as url,
-        opened(chromium, url, width=390, height=844, query=query) as page,
-    ):
-        wait_for_text(page, "Recorded")
-        page.click(SETTINGS)
-        page.click(RUN)
-        page.wait_for_selector(RUN, state="visible")
-        page.wait_for_timeout(0.5 * SECONDS)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        ink = page.evaluate("getComputedStyle(document.querySelector('h1')).color")
-        assert (min(map(int, re.findall(r"\d+", ink)[:3])) > 200) == bool(query)
-
-
-@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
-def test_the_stage_begins_above_the_fold(
-    chromium: Any, session: SlowSession, recorded: Recordings, width: int, height: int
-) -> None:
-    """Form and bars filled the first screen: nothing of the tree was seen without scrolling."""
-    with (
-        served(session, recorded) as url,
-        opened(chromium, url, width=width, height=height) as page,
-    ):
-        wait_for_text(page, "Recorded")
-        share = 0.35 if width > height else 0.5
-        assert page.locator(".specviz-stage").bounding_box()["y"] < share * height
-        assert "4 lanes: Plain decoding, Draft model" in page.inner_text("#specviz-settings")
-        assert not page.is_visible("#specviz-lanes")
 
 
 def test_a_saved_trace_alone_is_a_player_without_run_controls(

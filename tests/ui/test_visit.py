@@ -21,7 +21,6 @@ from tests.ui.visiting import (
     saved,
     saying,
     unfold,
-    wait_told,
 )
 
 pytestmark = pytest.mark.browser

@@ -105,7 +105,7 @@ def test_text_and_counters_at_a_round_end_are_those_of_the_items(stage: Any) -> 
     shown = figures(stage, 1)
     assert (shown["rate"], shown["tau"]) == ("114.4", "4.50")
     assert (shown["accepted"], shown["passes"]) == ("7 / 8 (88%)", "2")
-    assert tell(item["sentence"]) in str(stage.locator("[aria-live=polite]").text_content())
+    assert tell(item["sentence"]) in str(stage.locator(".sv-spoken").text_content())
 
 
 def test_the_end_shows_the_final_comparison(stage: Any) -> None:

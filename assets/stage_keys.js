@@ -30,11 +30,11 @@ const SpecVizKeys = (function () {
     };
   }
 
-  // A run that a person opened has the keys. Whoever writes or chooses somewhere keeps the focus, and
-  // so does a page that opens a run by itself.
+  // A run that a person opened has the keys. Whoever writes or chooses somewhere, or goes about by
+  // keys (Stop stands where Run was pressed), keeps the focus; so does a page that opens a run by itself.
   function takeFocus(root) {
     const { activeElement: held } = document;
-    const isBusy = held && held.closest("input:not([type=checkbox]), textarea, select, [contenteditable], dialog") !== null;
+    const isBusy = held && held.closest("input:not([type=checkbox]), textarea, select, [contenteditable], dialog, :focus-visible") !== null;
     const { userActivation } = navigator;
     if (!userActivation || !userActivation.hasBeenActive || isBusy || root.contains(held)) return;
     root.focus({ preventScroll: true });

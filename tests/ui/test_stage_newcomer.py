@@ -285,3 +285,14 @@ def test_a_lane_that_never_drafts_reserves_no_room_for_drafts(chromium: Any) -> 
         end = lane(page, 0).bounding_box()
         last = lane(page, 0).locator(".sv-strip").bounding_box()
         assert end["y"] + end["height"] - last["y"] - last["height"] < 24
+
+
+def test_who_goes_about_by_keys_keeps_the_focus_when_a_run_comes(chromium: Any) -> None:
+    """Run was pressed by a key; the stage must not take the focus from Stop, which took its place."""
+    with stage_page(chromium) as page:
+        page.evaluate("document.querySelector('#host').prepend(document.createElement('button'))")
+        page.keyboard.press("Tab")
+        page.locator("#host > button").focus()
+        send(page, ITEMS)
+        settle(page)
+        assert page.evaluate("document.activeElement.matches('#host > button')")

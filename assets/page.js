@@ -90,7 +90,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
 
   const hasStarted = () => run !== null && Boolean(shown) && shown.id === run;
 
-  // What ends a run that had begun is told on the stage, which stays; all else beside Run.
+  // What ends a run that had begun is told on the stage, all else beside Run.
   function giveUp(message, how = "broken") {
     if (run === null) return;
     const begun = hasStarted();
@@ -123,9 +123,8 @@ function startPage({ element, props, server, watch, adopt }, settings) {
       settings.doubtSeconds * 1000);
   }
 
-  function lose() {
-    giveUp(["page.lost", { seconds: settings.silenceSeconds }]);
-  }
+  const lose = () => giveUp(["page.lost", { seconds: settings.silenceSeconds }]);
+  const effort = () => (runs.find(run)?.recipe.precision === "float32" ? "float32" : "warming");
 
   function receive(text) {
     if (!text || run === null) return undefined;
@@ -137,7 +136,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     runs.add(run, text, envelope.items);
     const ofKind = (kind) => envelope.items.findLast((item) => item.kind === kind);
     const [progress, failure] = [ofKind("progress"), ofKind("failure")];
-    if (progress) wait(progress.stage === "queued" ? "queued" : waiting || "warming");
+    if (progress && !hasStarted()) wait(progress.stage === "queued" ? "queued" : effort());
     if (ofKind("start")) begun();
     if (hasStarted()) shown.items.push(...envelope.items);
     else if (failure) return giveUp(failure.message);
@@ -154,6 +153,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
 
   function begun() {
     late = null;
+    form.fold(); // what was asked for is seen now, not the asking
     show({ kind: "live", id: run, items: [] });
     wait("");
   }
@@ -321,7 +321,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
       const id = newRun();
       runs.begin(id, recipe);
       listenTo(id);
-      wait(recipe.precision === "float32" ? "float32" : "warming");
+      wait(effort());
       stage.pending(["page.sending", {}]);
       paintBar();
       return [...form.withOwnLanes(values.slice(0, -1)), run];

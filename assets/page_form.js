@@ -112,17 +112,20 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
 
   // -- the fold of all settings: one line that says what is chosen
 
+  const isUnfolded = () => document.body.classList.contains("specviz-unfolded");
+
+  function unfold(isOpen) {
+    document.body.classList.toggle("specviz-unfolded", isOpen);
+    whenThere(".specviz-fold", paintFold);
+  }
+
   function paintFold(root) {
-    const isOpen = document.body.classList.contains("specviz-unfolded");
     const lanes = [...state.lanes, ...extra.list().map((lane) => lane.drafter)];
     const said = word("page.summary", { target: settings.targets[state.target], n: lanes.length,
       lanes: lanes.map(extra.titleOf).join(word("page.comma")) });
-    const button = root.firstChild || makeButton("specviz-fold-line", "", () => {
-      document.body.classList.toggle("specviz-unfolded");
-      paintFold(root);
-    });
+    const button = root.firstChild || makeButton("specviz-fold-line", "", () => unfold(!isUnfolded()));
     button.id = "specviz-settings";
-    button.setAttribute("aria-expanded", isOpen);
+    button.setAttribute("aria-expanded", isUnfolded());
     button.setAttribute("aria-controls", "specviz-more");
     button.replaceChildren(make("b", "", word("page.settings")), make("span", "specviz-chosen", said),
       make("span", "specviz-change", word("page.change")));
@@ -237,6 +240,7 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
   return {
     chosen, recipeOf, withOwnLanes, setPrompt, take: extra.take,
     isTyped: () => state.isTyped,
+    fold: () => settings.hasForm && unfold(false),
     typed: (isTyped) => (state.isTyped = isTyped),
     keep(now) {
       values = now;

@@ -49,6 +49,17 @@ def test_a_phone_scrolls_in_one_direction_only(
         assert (min(map(int, re.findall(r"\d+", ink)[:3])) > 200) == bool(query)
 
 
+def test_a_run_that_begins_is_seen_and_not_the_settings(page: Any) -> None:
+    """With the settings open the stage, and with it the run, was below the fold."""
+    page.click(SETTINGS)
+    page.wait_for_selector("#specviz-more", state="visible")
+    page.click(RUN)
+    wait_for_text(page, "Live")
+    page.wait_for_selector("#specviz-more", state="hidden")
+    assert page.get_attribute(SETTINGS, "aria-expanded") == "false"
+    assert page.locator(".specviz-stage").bounding_box()["y"] < 400
+
+
 def test_what_gradio_says_of_a_lost_server_does_not_lie_on_stop(
     chromium: Any, url: str, session: SlowSession
 ) -> None:

@@ -46,6 +46,7 @@ def test_the_default_model_runs_and_stops_on_the_page(chromium: Any) -> None:
             page.wait_for_selector(RUN, state="visible", timeout=120 * SECONDS)
             wait_for_text(page, "for 8 tokens", seconds=60)
             assert "The run ended with" not in stage_text(page)
+            page.click(SETTINGS)  # the run folded them up
             set_budget(page, "2000")
             page.click(RUN)
             page.click(STOP)

@@ -3,6 +3,7 @@
 // what Gradio gives it and `settings` from the server. Contract with the stage: mount, receive,
 // pending, interrupted; and, where the stage has them, place, go, picture and ghost.
 
+const EFFORTS = { float32: "page.model_float32", warming: "page.model_warming" };
 function startPage({ element, props, server, watch, adopt }, settings) {
   const code = settings.stageCode + "\nreturn { SpecVizWords, SpecVizStage };";
   const { SpecVizWords: words, SpecVizStage } = new Function(code)();
@@ -117,13 +118,11 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   // Gradio says that a run failed, but not which: if it was another, this one is heard of again.
   function doubt() {
     if (run === null) return;
-    const hasBegun = Boolean(runs.find(run)?.texts.length);
+    const message = [runs.find(run)?.texts.length ? "page.broken" : "page.refused", {}];
     clearTimeout(silence);
-    silence = setTimeout(() => giveUp(hasBegun ? ["page.broken", {}] : ["page.refused", {}]),
-      settings.doubtSeconds * 1000);
+    silence = setTimeout(() => giveUp(message), settings.doubtSeconds * 1000);
   }
 
-  const lose = () => giveUp(["page.lost", { seconds: settings.silenceSeconds }]);
   const effort = () => (runs.find(run)?.recipe.precision === "float32" ? "float32" : "warming");
 
   function receive(text) {
@@ -131,7 +130,8 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     const envelope = JSON.parse(text);
     if (envelope.run !== run) return undefined; // the tail of a run that was stopped
     clearTimeout(silence);
-    silence = setTimeout(lose, settings.silenceSeconds * 1000);
+    silence = setTimeout(() => giveUp(["page.lost", { seconds: settings.silenceSeconds }]),
+      settings.silenceSeconds * 1000);
     if (!runs.find(run)?.texts.length) stage.pending(["page.preparing", {}]);
     runs.add(run, text, envelope.items);
     const ofKind = (kind) => envelope.items.findLast((item) => item.kind === kind);
@@ -287,7 +287,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   function paintModel() {
     if (!model) return;
     const isBusy = run !== null && model.state === "ready" && (waiting || "queued") !== "queued";
-    if (isBusy) bar.model("busy", word("page.model_" + waiting), 0, 0);
+    if (isBusy) bar.model("busy", word(EFFORTS[waiting]), 0, 0);
     else bar.model(model.state, tell(model.message), model.done, model.total);
   }
 

@@ -181,6 +181,17 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
     });
   }
 
+  // Gradio names the parts of its sliders in English alone, and may draw them anew at any time.
+  function nameSliders() {
+    for (const button of document.querySelectorAll("#specviz-form .reset-button"))
+      for (const name of ["aria-label", "title"])
+        if (button.hasAttribute(name) && button.getAttribute(name) !== word("page.reset")) button.setAttribute(name, word("page.reset"));
+    if (words.language() === "en") return;
+    for (const input of document.querySelectorAll("#specviz-form input:is([aria-label^='number input for '], [aria-label^='range slider for '])"))
+      input.setAttribute("aria-label", input.getAttribute("aria-label")
+        .replace(/^(number input|range slider) for /, ""));
+  }
+
   function chosen(target, lanes) {
     Object.assign(state, { target, lanes });
     extra.aim(target);
@@ -219,6 +230,7 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
     whenThere(".specviz-notes", paintNotes);
     whenThere(".specviz-fold", paintFold);
     whenThere(".specviz-lanes", extra.paint);
+    nameSliders();
   }
 
   if (settings.hasForm) {
@@ -228,6 +240,8 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
     document.addEventListener("input", (event) => {
       if (!state.isOurs && event.target === promptBox()) state.isTyped = true;
     });
+    whenThere("#specviz-form", (root) => new MutationObserver(nameSliders).observe(root,
+      { subtree: true, childList: true, attributeFilter: ["aria-label", "title"] }));
     setInterval(greyLanes, 400); // an observer would watch a group that is no longer shown
   }
   paint();

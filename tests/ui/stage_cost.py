@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import Any
 
@@ -53,7 +54,8 @@ def alone(session: TimedSession) -> float:
         async for _ in live(session, REQUEST, "alone"):
             pass
 
-    asyncio.run(read())
+    with ThreadPoolExecutor(1) as reader:  # Playwright's loop runs in this thread
+        reader.submit(asyncio.run, read()).result()
     return session.seconds
 
 

@@ -168,9 +168,6 @@ def test_a_paint_of_three_lanes_is_short(chromium: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    reason="not reached: 40 to 44 on two quiet cores, software rendering, 2026-11-29"
-)
 def test_three_lanes_of_32_rows_at_15_rounds_a_second(chromium: Any) -> None:
     found = played(chromium)
     assert found["fps"] >= 50, found

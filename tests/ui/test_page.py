@@ -63,7 +63,8 @@ def test_the_page_opens_on_a_recorded_run_marked_as_such(
         assert page.locator(".specviz-offers button").count() == 10
         assert page.is_visible(RUN)
         assert not page.is_visible(STOP)
-        assert page.inner_text(".specviz-readiness").startswith(word("page.model_starting"))
+        told = f"{word('page.model_starting')} {word('page.model_then')}"
+        assert page.inner_text(".specviz-readiness") == told
         assert page.locator(".specviz-recorded button").all_inner_texts() == [
             "copying text",
             "rainbows",

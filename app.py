@@ -69,9 +69,10 @@ def live(options: argparse.Namespace) -> None:
     recorded = Recordings(sorted((ASSETS / "traces").glob("*.jsonl.gz")))
     warm_up = WarmUp(session)
     page = build_ui(session, recorded, warm_up)
-    warm_up.start()
     try:
-        launch(page, options.host, options.port)
+        launch(page, options.host, options.port, prevent_thread_lock=True)
+        warm_up.start()  # only now: what loads a model keeps the page from being served
+        page.block_thread()
     finally:
         session.close()
 

@@ -55,7 +55,12 @@ def build_ui(
 
 
 def launch(page: Any, host: str | None = None, port: int | None = None, **more: Any) -> Any:
-    """Serve the page. Host and port default to GRADIO_SERVER_NAME and GRADIO_SERVER_PORT."""
+    """Serve the page. Host and port default to GRADIO_SERVER_NAME and GRADIO_SERVER_PORT.
+
+    Gradio asks the server it has just started for its start-up events and waits as long as that
+    takes, so a machine that cannot reach itself is told of in any case. `_frontend` is the second
+    look, for the page within three seconds, which a machine busy loading a model does not keep.
+    """
     return page.launch(
         server_name=host,
         server_port=port,
@@ -65,6 +70,7 @@ def launch(page: Any, host: str | None = None, port: int | None = None, **more: 
         run_history=False,  # it would keep every visitor's prompts in the browser
         ssr_mode=False,
         mcp_server=api.has_mcp(),
+        _frontend=False,
         **more,
     )
 

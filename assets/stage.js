@@ -39,6 +39,7 @@ const SpecVizStage = (function () {
     let isAsked = false; // a person did something: all is painted
     const speaker = SpecVizSpeak.newSpeaker(() => page);
     const clock = SpecVizClock.newClock(paint, isThrottled);
+    const look = SpecVizLook.newLook();
     const sizes = SpecVizSizes.newSizes(() => wake(true), () => {
       s.inks = null;
       s.theme += 1;
@@ -169,6 +170,7 @@ const SpecVizStage = (function () {
       drawTransport(page.transport, player, { end, isLive: isLive(), round: lead ? lead.rounds.length + 1 : 1 });
       if (lead) drawTicks(page.transport.scrub, run, lead, player.axis, s.sizes.scrub, s.inks, s.theme, s.filter);
       speaker.speak(now, run, (one) => placeOf(one, timeOf(one)));
+      look.tell(s, timeOf);
     }
 
     function drawView(view, lane) {
@@ -249,9 +251,7 @@ const SpecVizStage = (function () {
       changed();
     }
 
-    function toggleHelp() {
-      show(page.help, page.help.hidden);
-    }
+    const toggleHelp = () => show(page.help, page.help.hidden);
 
     const onKey = SpecVizKeys.newKeys({
       move, explain, toggleHelp,
@@ -319,6 +319,7 @@ const SpecVizStage = (function () {
           isPlaying: player.isPlaying, isFollowing: player.isFollowing };
       },
       cost: () => ({ ...clock.cost }),
+      look: look.listen,
       // The tree of the explained lane as an SVG element that stands alone; null before there is one.
       picture() {
         const view = s.run && s.lead ? views[s.run.lanes.indexOf(s.lead)] : null;

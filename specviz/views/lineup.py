@@ -45,6 +45,7 @@ def lane_item(start: LaneStart, differing: Sequence[str] = ()) -> Item:
         "kind": "lane",
         "lane": start.lane,
         "name": legible(start.name),
+        "drafter": legible(start.drafter),
         "title": _titled(start, differing),
         "description": told(start.description, "drafts."),
         "backbone": legible(start.backbone),

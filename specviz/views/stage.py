@@ -24,6 +24,7 @@ imports):
     stage.receive(envelopeString);     // any number of times
     stage.pending("Waiting in line");  // Run was pressed, nothing has come yet
     stage.interrupted("Stopped.");     // Stop was pressed or the connection was lost
+    stage.look((view) => {});          // after each drawing; see stage_look.js. Returns a way to stop
     stage.destroy();                   // frees its listeners; the page seldom needs it
 
 Items, told apart by "kind" (times in seconds on the lane's own clock, prefill excluded):
@@ -32,7 +33,7 @@ Items, told apart by "kind" (times in seconds on the lane's own clock, prefill e
     start     created, target, device, dtype, quantisation, source, path, machine (messages), prompt
               (cleaned text), prompt_tokens (texts), num_prompt_tokens, prefill_seconds, sampling (message),
               seed, max_new_tokens, settings {name: value}, versions {library: version}, commit
-    lane      lane, name, title, description, knobs, prefill (messages), is_plain,
+    lane      lane, name, drafter, title, description, knobs, prefill (messages), is_plain,
               backbone (text, empty: the target) and model (message about it, or empty),
               family "plain" | "chain" | "tree" | "text" (how it drafts), promise "text" |
               "distribution" | "approximate" (what of plain decoding it keeps), rule "greedy" |
@@ -136,6 +137,7 @@ SCRIPTS = (  # each needs those before it, and SpecVizWords
     "stage_speak.js",
     "stage_keys.js",
     "stage_hear.js",
+    "stage_look.js",
     "stage.js",
 )
 

@@ -118,6 +118,7 @@ class DrafterInfo:
     summary: str
     paper: str
     knobs: tuple[Knob, ...] = ()
+    exactness: Exactness = "exact"
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,4 +42,4 @@ def drafter_class(name: str) -> type[Drafter]:
 
 def drafter_info(name: str) -> DrafterInfo:
     cls = drafter_class(name)
-    return DrafterInfo(name, cls.title, cls.summary, cls.paper, knobs_of(cls.Config))
+    return DrafterInfo(name, cls.title, cls.summary, cls.paper, knobs_of(cls.Config), cls.exactness)

@@ -1,7 +1,7 @@
 """Are a checkpoint's files whole, safe to read, and of the model they should be of?
 
 Reads headers and sizes only, so it takes milliseconds whatever the model's size, and never
-unpickles: weights are safetensors or they are refused. Loading is not done here.
+unpickles: a target's weights are safetensors or they are refused. Loading is not done here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from specviz.presets import LlamaShape
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _LFS_POINTER = b"version https://git-lfs"
 _MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 
@@ -74,7 +74,7 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 
 def safetensors_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """Tensor name -> shape of one safetensors file; ValueError unless it is whole."""
-    size = _readable_size(path)
+    size = readable_size(path)
     with path.open("rb") as file:
         prefix = file.read(8)
         (header_bytes,) = struct.unpack("<Q", prefix) if len(prefix) == 8 else (0,)
@@ -91,7 +91,7 @@ def safetensors_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object a JSON file holds; ValueError, naming the file and the fix, if it holds none."""
-    _readable_size(path)
+    readable_size(path)
     try:
         value = json.loads(path.read_text("utf-8"))
     except ValueError as error:  # malformed JSON and malformed UTF-8 alike
@@ -122,7 +122,8 @@ def _sharded(folder: Path) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _readable_size(path: Path) -> int:
+def readable_size(path: Path) -> int:
+    """Bytes of a file; ValueError if it is missing, empty or a Git LFS pointer."""
     if not path.is_file():
         raise ValueError(f"{path.name} is missing from {path.parent}: copy or fetch it again.")
     size = path.stat().st_size
@@ -153,7 +154,7 @@ def _cut(path: Path, size: int, expected: str) -> str:
 
 
 def _no_weights(folder: Path) -> str:
-    pickles = sorted(p.name for p in folder.iterdir() if p.suffix in _PICKLES)
+    pickles = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLES)
     if pickles:
         return (
             f"{folder.name} has its weights as {pickles[0]}, a pickle, which can run code when it "

@@ -1,8 +1,9 @@
-"""Trained drafters as files: config.json and safetensors, in one file or several, read and written.
+"""Trained drafters as files: config.json and weights, in one file or several, read and written.
 
-What a tensor means is the drafter's own business; here files are whole, or a sentence says what
-is wrong. A checkpoint of ours names the target it was trained for. It is known by its sizes and
-its tokenizer, never by its bytes: one target comes from several sources, rounded differently.
+How weights are read is in `drafter_files`; ours are written as safetensors. What a tensor means is
+the drafter's own business; here files are whole, or a sentence says what is wrong. A checkpoint of
+ours names the target it was trained for. It is known by its sizes and its tokenizer, never by its
+bytes: one target comes from several sources, rounded differently.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from specviz.lm.checkpoint_files import INDEX, WEIGHTS, check_folder, read_json
-from specviz.lm.folder import cut_short
+from specviz.lm.checkpoint_files import INDEX, WEIGHTS, read_json
+from specviz.lm.drafter_files import read_tensors
 
 MAX_FILE_BYTES = 9_500_000  # a repository with larger files could not be pushed everywhere
 _HEADER_BYTES = 200  # of one tensor in a file's header: name, type, shape, place
@@ -35,17 +35,19 @@ class DrafterCheckpoint:
     tensors: dict[str, Tensor]  # as stored: bf16 weights, whole numbers as they are
 
 
-def load_checkpoint(folder: Path) -> DrafterCheckpoint:
-    """ValueError: the folder or a file is missing, cut short, or not what its index promises."""
-    check_folder(folder)
-    tensors: dict[str, Tensor] = {}
-    try:
-        for file in _weight_files(folder):
-            with safe_open(file, framework="pt") as shard:
-                tensors |= {name: shard.get_tensor(name) for name in shard.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise ValueError(cut_short(folder, error)) from error
-    return DrafterCheckpoint(folder, read_json(folder / "config.json"), tensors)
+def load_checkpoint(place: Path) -> DrafterCheckpoint:
+    """Of a folder, or of one weight file with config.json beside it.
+
+    ValueError: a file is missing, cut short, not what its index promises, or no bare tensors.
+    """
+    if not place.exists():
+        raise ValueError(
+            f"There is no folder {place}: give the folder of a drafter, with config.json and "
+            f"{WEIGHTS}."
+        )
+    folder = place.parent if place.is_file() else place
+    config = read_json(folder / "config.json")
+    return DrafterCheckpoint(folder, config, read_tensors(place))
 
 
 def save_checkpoint(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -154,12 +156,6 @@ def draft_ids(checkpoint: DrafterCheckpoint, *, vocab_size: int, num_known_token
             "it is damaged, or of another target."
         )
     return ids[ids < num_known_tokens]
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    if not (folder / INDEX).exists():
-        return [folder / WEIGHTS]
-    return [folder / name for name in sorted(set(read_json(folder / INDEX)["weight_map"].values()))]
 
 
 def _stored(tensor: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "specviz"
 FACTS = {"tree", "trace", "trace_io", "metrics", "config", "words"}
-FACTS |= {"theory", "roofline", "cost", "what_if", "verdict"}
+FACTS |= {"theory", "roofline", "cost", "what_if", "verdict", "shapes", "catalogue", "fitting"}
 MODELS = FACTS | {"presets", "lm", "torch", "safetensors"}
 LIBRARIES = {"transformers", "accelerate", "bitsandbytes", "huggingface_hub", "tokenizers"}
 LIBRARIES |= {"filelock", "jinja2", "gguf", "numpy", "safetensors"}
@@ -20,7 +20,10 @@ LIBRARIES |= {"filelock", "jinja2", "gguf", "numpy", "safetensors"}
 MAY_IMPORT: dict[str, set[str]] = {
     "tree": set(),
     "words": set(),
-    "config": {"words"},
+    "shapes": set(),
+    "catalogue": {"shapes"},
+    "fitting": {"shapes", "catalogue", "words"},
+    "config": {"words", "fitting"},
     "trace": {"tree", "config", "words"},
     "trace_io": {"tree", "config", "trace", "words"},
     "metrics": {"tree", "trace"},
@@ -31,21 +34,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "what_if": {"trace", "config", "words", "metrics", "theory", "cost", "replays"},
     "verdict_rules": {"trace", "words", "metrics", "cost"},
     "verdict": {"trace", "words", "cost", "what_if", "verdict_rules"},
-    "presets": {"config"},
+    "presets": {"config", "catalogue"},
     "views": FACTS,
     "lm": MODELS | LIBRARIES,
     "drafters": MODELS,
     "engine": MODELS | {"drafters"},
     "session": FACTS | {"presets"},
+    "zero": FACTS | {"session"},
     "bench": FACTS | {"presets", "session"},
     "train": MODELS | LIBRARIES | {"drafters", "session"},
     "ui": FACTS | {"presets", "views", "session", "gradio", "plotly"},
     "cli": FACTS | {"presets", "views", "session", "bench", "tqdm"},
     "__main__": {"cli"},
-    "app": FACTS | {"presets", "views", "session", "ui"},
+    "app": FACTS | {"presets", "views", "session", "zero", "ui"},
 }
 MAY_IMPORT_INSIDE_A_CALL = {
     "session": {"engine", "drafters", "lm"},
+    "zero": {"lm"},
     "bench": {"lm", "engine", "torch", "transformers"},  # it times passes, and generate beside them
     "cli": {"train", "ui", "lm"},  # inside the chosen command
 }

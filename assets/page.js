@@ -11,7 +11,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   const query = new URLSearchParams(location.search);
   const isEmbedded = query.get("embed") === "1";
   const link = linkState();
-  words.choose(firstLanguage());
+  words.choose(firstLanguage(words, query));
   document.body.classList.toggle("specviz-embed", isEmbedded);
 
   const stage = SpecVizStage.mount(element.querySelector(".specviz-stage"));
@@ -57,12 +57,6 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   }
 
   // -- languages
-
-  function firstLanguage() {
-    const asked = [query.get("lang"), keep("localStorage").getItem("specviz.language"), navigator.language];
-    const short = asked.map((one) => String(one || "").slice(0, 2));
-    return short.find((one) => words.languages().includes(one)) || "en";
-  }
 
   function chooseLanguage(language) {
     keep("localStorage").setItem("specviz.language", language);

@@ -2,20 +2,6 @@
 // prompts and presets, and sentences about what was chosen. Values go to Gradio's own controls;
 // this knows none of their ranges.
 
-function make(tag, name, text) {
-  const node = document.createElement(tag);
-  if (name) node.className = name;
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
-
-function makeButton(name, text, onClick) {
-  const button = make("button", name, text);
-  button.type = "button";
-  button.addEventListener("click", onClick);
-  return button;
-}
-
 // Calls `use` with the element as soon as the page has it.
 function whenThere(selector, use) {
   const found = document.querySelector(selector);
@@ -65,16 +51,7 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
   // -- head
 
   function paintHead(root) {
-    const others = words.languages().filter((one) => one !== words.language());
-    const switches = others.map((language) => {
-      const button = makeButton("specviz-language", word("page.language." + language), () =>
-        onLanguage(language));
-      button.lang = language;
-      return button;
-    });
-    const title = make("div", "specviz-title");
-    title.append(make("h1", "", "SpecViz"), make("p", "", word("page.purpose")));
-    root.replaceChildren(title, ...switches);
+    paintTop(root, words, word("page.purpose"), onLanguage);
   }
 
   // -- examples and presets

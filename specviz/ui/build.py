@@ -1,4 +1,4 @@
-"""The page: controls around one stage, and the wires between them and a session.
+"""The page: controls around one stage, and the wires between them and a session; beside it `pages`.
 
 The stage is a constant element painted by `assets/stage.js`; token text reaches it as JSON
 and is never part of a template, because Gradio evaluates templates as code.
@@ -19,6 +19,7 @@ from specviz.ui.kept import KeptTraces
 from specviz.ui.lanes import with_baselines
 from specviz.ui.open_runs import OpenRuns
 from specviz.ui.page import page_settings, stage_html
+from specviz.ui.pages import add_pages
 from specviz.ui.playback import Recordings
 from specviz.ui.reading import has_chat_template, read_request
 from specviz.ui.speaker import Speaker
@@ -31,6 +32,7 @@ MAX_VISITORS = 64
 MAX_OUTSIDE = 64
 SYSTEM_FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 MONO_FONTS = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace")
+STYLES = ("page.css", "side.css")
 BEGIN = "(...values) => specviz.begin(values)"
 
 
@@ -51,6 +53,7 @@ def build_ui(
             _connect(session, form, stage, buttons, kept, open_runs)
             _connect_choices(catalog, form, speaker, stage)
             api.add_api(session, MAX_VISITORS)
+    add_pages(page, session, recorded)
     return page.queue(max_size=MAX_OUTSIDE, api_open=False)
 
 
@@ -65,7 +68,7 @@ def launch(page: Any, host: str | None = None, port: int | None = None, **more: 
         server_name=host,
         server_port=port,
         theme=_theme(),
-        css=(ASSETS / "page.css").read_text("utf-8"),
+        css="\n".join((ASSETS / name).read_text("utf-8") for name in STYLES),
         footer_links=[],
         run_history=False,  # it would keep every visitor's prompts in the browser
         ssr_mode=False,

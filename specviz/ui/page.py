@@ -27,6 +27,7 @@ from specviz.words import ASSETS, Message, message, said, script
 
 PAGE_SCRIPTS = (
     "page_runs.js",
+    "page_head.js",
     "page_offline.js",
     "page_share.js",
     "page_lanes.js",
@@ -155,13 +156,19 @@ def stage_style() -> str:
 
 
 def _script(settings: Settings, css: str) -> str:
-    """Stage and page as one function, its text escaped so that it holds no quoted word: Gradio
-    takes each quoted word of this script for an event, and "self" among them broke its config.
-    The one event there is, adopt, stands in quotes on purpose."""
-    page = [(ASSETS / name).read_text("utf-8") for name in PAGE_SCRIPTS]
+    """Stage and page as one function."""
     given = {**settings, "stageCode": stage_code(), "stageStyle": css}
-    start = f"startPage({{ element, props, server, watch, adopt }}, {json.dumps(given)});"
-    text = json.dumps("\n".join([*page, start, "//# sourceURL=specviz.js"]))
+    code = [(ASSETS / name).read_text("utf-8") for name in PAGE_SCRIPTS]
+    return hidden_script(
+        [*code, f"startPage({{ element, props, server, watch, adopt }}, {json.dumps(given)});"]
+    )
+
+
+def hidden_script(code: list[str]) -> str:
+    """What Gradio runs when it mounts an element: the code, its text escaped so that it holds no
+    quoted word. Gradio takes each quoted word of a script for an event, and "self" among them broke
+    its config. The one event there is, adopt, stands in quotes on purpose."""
+    text = json.dumps("\n".join([*code, "//# sourceURL=specviz.js"]))
     text = text.replace("'", "\\u0027").replace("`", "\\u0060").replace('\\"', "\\u0022")
     names = "element, props, server, watch, adopt"
     adopt = "(wanted) => trigger('adopt', wanted)"

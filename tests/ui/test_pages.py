@@ -1,0 +1,45 @@
+"""The pages beside the stage: each at its own address, in both languages, with one way between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from specviz.ui.pages import PAGES
+from specviz.words import ASSETS, word
+from tests.ui.serving import SECONDS, opened
+
+pytestmark = pytest.mark.browser
+
+
+def test_every_page_is_linked_from_every_page_and_follows_the_language(
+    chromium: Any, url: str
+) -> None:
+    with opened(chromium, url, query="?lang=zh&__theme=dark") as page:
+        for name in PAGES:
+            page.click(f".specviz-nav a:has-text('{word(f'nav.{name}', 'zh')}')")
+            page.wait_for_function("(name) => globalThis.specviz?.page === name", arg=name)
+            assert page.inner_text(".specviz-nav [aria-current]") == word(f"nav.{name}", "zh")
+            assert "__theme=dark" in page.url
+            assert page.locator("nav:visible").count() == 1  # ours, and not Gradio's English one
+        page.click(".specviz-language")
+        page.wait_for_selector(f"h1 + p:has-text('{word(f'nav.{PAGES[-1]}.purpose')}')")
+        assert "lang=" not in page.url  # it would bring Chinese back after a reload
+        page.click(f".specviz-nav a:has-text('{word('nav.watch')}')")
+        page.wait_for_selector(".specviz-stage")
+
+
+def test_an_embedded_page_has_no_head(chromium: Any, url: str) -> None:
+    with opened(chromium, url, query="") as page:
+        page.goto(f"{url}labs?embed=1")
+        page.wait_for_function("globalThis.specviz?.page === 'labs'")
+        page.wait_for_selector("#specviz-labs", timeout=5 * SECONDS)
+        assert not page.is_visible(".specviz-head")
+
+
+def test_the_pages_have_the_addresses_that_the_head_links_to() -> None:
+    """Names stand in Python, which serves them, and in the script, which links to them."""
+    script = (ASSETS / "page_head.js").read_text("utf-8")
+    names = ", ".join(f'"{name}"' for name in ("watch", *PAGES))
+    assert f"const SPECVIZ_PAGES = [{names}];" in script

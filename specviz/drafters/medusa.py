@@ -2,8 +2,8 @@
 ahead, each on its own; a static tree of their likeliest tokens is verified in one pass.
 
 Lossless: the tree is chosen without chance, so the usual verification keeps the target's
-distribution; Medusa's typical acceptance is not here. Training is `medusa_net`. Read are both kinds
-of published heads: those that share the target's head, and those with logits of their own.
+distribution; Medusa's typical acceptance is not here. Training is `medusa_net`; what published
+files hold is `medusa_files`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from specviz.config import Exactness
 from specviz.drafters.base import DraftContext, GrownToken, Outcome, Proposal, TargetKit
 from specviz.drafters.growth import RankPath, check_numbers, likeliest, likeliest_paths, nothing
 from specviz.drafters.knobs import knob
-from specviz.drafters.parts import known_ids, placed, target_head
+from specviz.drafters.medusa_files import HeadWeights, read_heads
 from specviz.lm.base import FeatureTap
-from specviz.lm.checkpoints import DrafterCheckpoint, Shape, check_tensors
 from specviz.lm.device import Stopwatch
-from specviz.lm.linear import best_linear
+from specviz.lm.linear import Linear, best_linear
 from specviz.tree import DraftTree
 from specviz.words import message, word
 
@@ -54,12 +53,12 @@ class Medusa:
 
     def __init__(self, config: MedusaConfig, kit: TargetKit) -> None:
         checkpoint = kit.trained("medusa")
-        count = min(config.num_heads, num_heads_of(checkpoint, kit))
+        weights = read_heads(checkpoint, kit)
+        count = min(config.num_heads, len(weights.blocks))
         measured = checkpoint.config.get("hit_rates")
-        ids = known_ids(checkpoint, kit)
-        rates = [head[: len(ids)] for head in (measured or ASSUMED_RATES)[:count]]
+        rates = [head[: len(weights.ids)] for head in (measured or ASSUMED_RATES)[:count]]
         self.shape = TreeShape(likeliest_paths(rates, config.budget - 1))
-        self.heads = MedusaHeads(checkpoint, kit, ids, self.shape.depth)
+        self.heads = MedusaHeads(weights, self.shape.depth, kit)
         self.device = kit.device
         self.description = word(
             "drafts.heads",
@@ -98,32 +97,29 @@ class Medusa:
 
 
 class MedusaHeads:
-    """The first `count` heads of a checkpoint, all their blocks in one product."""
+    """The first `count` heads of a checkpoint, all their first blocks in one product."""
 
-    def __init__(
-        self, checkpoint: DrafterCheckpoint, kit: TargetKit, ids: Tensor, count: int
-    ) -> None:
-        """ids (Vd,): the target's ids that the heads may guess."""
-
-        def stored(name: str) -> list[Tensor]:
-            names = [f"{head}.{name}" for head in range(count)]
-            return [tensors[n] for n in names if n in tensors]
-
-        tensors = placed(checkpoint.tensors, kit)
-        weights, biases = stored("0.linear.weight"), stored("0.linear.bias")
-        self.count, self.ids = count, ids
-        self.block = best_linear(torch.cat(weights), torch.cat(biases))
-        # Ids ascend, so those the tokenizer knows come first in logits of a head's own, too.
-        own = [rows[: len(self.ids)] for rows in stored("1.weight")]
+    def __init__(self, weights: HeadWeights, count: int, kit: TargetKit) -> None:
+        blocks, own = weights.blocks[:count], weights.logits[:count]
+        self.count, self.ids = count, weights.ids
+        first = [head[0] for head in blocks]
+        biases = [bias for _, bias in first if bias is not None]
+        stacked = torch.cat([weight for weight, _ in first])
+        self.block = best_linear(stacked, torch.cat(biases) if biases else None)
+        self.further = [[best_linear(*block) for block in head[1:]] for head in blocks]
         self.logits: list[Callable[[Tensor], Tensor]] = [best_linear(rows) for rows in own]
         if not own:
-            self.logits = [target_head(checkpoint, self.ids, kit)]
-        self.num_parameters = sum(t.numel() for t in (*weights, *biases, *own))
+            self.logits = [_target_logits(weights.ids, kit)]
+        held = [t for head in blocks for block in head for t in block if t is not None]
+        self.num_parameters = sum(t.numel() for t in (*held, *own))
 
     @torch.inference_mode()
     def guess(self, state: Tensor, num_ranks: int) -> list[list[tuple[int, float]]]:
         """[head][rank]: a token and the head's log-probability of it. state (1, H)."""
         hidden = state + self.block.silu(state).view(self.count, -1)  # (K, H): a row per head
+        if any(self.further):
+            rows = zip(torch.split(hidden, 1), self.further, strict=True)
+            hidden = torch.cat([_through(row, blocks) for row, blocks in rows])
         if len(self.logits) == 1:
             logits = self.logits[0](hidden)  # (K, Vd)
         else:
@@ -131,6 +127,20 @@ class MedusaHeads:
         log_probs, places = likeliest(logits, num_ranks)
         pairs = zip(self.ids[places].tolist(), log_probs.tolist(), strict=True)
         return [list(zip(*pair, strict=True)) for pair in pairs]
+
+
+def _target_logits(ids: Tensor, kit: TargetKit) -> Callable[[Tensor], Tensor]:
+    """(n, H) -> (n, Vd) by the target's own head."""
+    if int(ids[-1]) == len(ids) - 1:  # 0, 1, 2, ...: the first rows of the head it has already
+        return lambda hidden: kit.head(hidden)[:, : len(ids)]
+    return best_linear(kit.head_rows(ids))
+
+
+def _through(row: Tensor, blocks: Sequence[Linear]) -> Tensor:
+    """(1, H) after a head's blocks behind the first."""
+    for block in blocks:
+        row = row + block.silu(row)
+    return row
 
 
 class TreeShape:
@@ -146,21 +156,3 @@ class TreeShape:
     def num_within(self, depth: int) -> int:
         """How many rows lie no deeper: the first so many."""
         return sum(len(path) <= depth for path, _ in self.rows)
-
-
-def num_heads_of(checkpoint: DrafterCheckpoint, kit: TargetKit) -> int:
-    """How many heads the file holds; published configs are wrong about it. ValueError: it holds
-    something else, or heads for another target."""
-    count = max(1, sum(name.endswith(".0.linear.weight") for name in checkpoint.tensors))
-    width, offsets = kit.hidden_size, checkpoint.tensors.get("d2t")
-    num_logits = kit.vocab_size if offsets is None else len(offsets)
-    required: dict[str, Shape] = {}
-    for head in range(count):
-        required[f"{head}.0.linear.weight"] = (width, width)
-        required[f"{head}.0.linear.bias"] = (width,)
-    own: dict[str, Shape] = {f"{head}.1.weight": (num_logits, width) for head in range(count)}
-    vocab: dict[str, Shape] = {"d2t": (None,), "t2d": (kit.vocab_size,)}
-    if checkpoint.tensors.keys() & own.keys():
-        required |= own  # all heads have logits of their own, or none
-    check_tensors(checkpoint, required, vocab, "Medusa")
-    return count

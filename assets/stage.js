@@ -32,7 +32,7 @@ const SpecVizStage = (function () {
     };
   }
 
-  function mount(parent) {
+  function mount(parent, measure = null) {
     const s = newState();
     const { player, selection, options, shown, ghosts } = s;
     let [page, pane, views] = [null, null, []];
@@ -157,7 +157,7 @@ const SpecVizStage = (function () {
       if (!s.inks) s.inks = inksOf(page.root);
       const end = axisEnd(run, player.axis);
       drawRunLine(page, run);
-      drawRace(page.race, run, { position: player.position, axis: player.axis, isClose: options.isClose, lead, ghosts,
+      drawRace(page.race, run, { position: player.position, axis: player.axis, isClose: options.isClose, lead, ghosts, chosen: chosenOf(selection),
         shown, showLane, explain, width: s.sizes.race, isNarrow: s.sizes.isNarrow, inks: s.inks, theme: s.theme, timeOf });
       run.lanes.forEach((lane, i) => drawView(views[i], lane));
       drawOthers(page.others, run, run.lanes.filter((lane) => !shown.has(lane)), timeOf, explain);
@@ -267,7 +267,7 @@ const SpecVizStage = (function () {
     // Built once, and again when the language changes.
     function build() {
       page = makePage(options);
-      pane = makePane(page.pane);
+      pane = makePane(page.pane, measure);
       views = [];
       wire();
       parent.replaceChildren(page.root);

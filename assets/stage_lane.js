@@ -1,5 +1,5 @@
 // One lane: its name and figures, the phase it is in, its tree, where its draft came from, its
-// cache and its text. Painted as f(lane, time, selection).
+// cache and its text, and at the end what it cost. Painted as f(lane, time, selection).
 
 const SpecVizLane = (function () {
   const { clamp, lastEnd, versusAt } = SpecVizRun;
@@ -10,6 +10,7 @@ const SpecVizLane = (function () {
   const { speedWords } = SpecVizOthers;
   const { makeSource, drawSource, lightSource } = SpecVizSource;
   const { makeStrip, drawStrip, lightStrip } = SpecVizText;
+  const { makeAccount, drawAccount } = SpecVizAccount;
   const [TREE_MARGIN, TREE_COLUMN, TEXT_LEAST, GAP] = [24, 92, 250, 20];
   const FIGURES = ["speedup", "tau", "accepted", "rate", "passes"];
 
@@ -64,8 +65,8 @@ const SpecVizLane = (function () {
       words.state, el("span", "sv-lanetools", explain, close));
     const about = el("p", "sv-about",
       [tell(info.description), tell(info.model), tell(info.prefill), tell(info.knobs)].filter(Boolean).join("; "));
-    const [tree, source, strip, cache, phases] =
-      [makeTree(lane, repaint), makeSource(lane), makeStrip(), makeCache(), makePhases()];
+    const [tree, source, strip, cache, phases, account] =
+      [makeTree(lane, repaint), makeSource(lane), makeStrip(), makeCache(), makePhases(), makeAccount()];
     const treePanel = el("section", "sv-panel sv-treepanel", el("div", "sv-panelhead", words.round, tree.tools),
       tree.boxNode, tree.ghostLine, source.root, cache.root);
     const textPanel = el("section", "sv-panel sv-textpanel", el("h4", "", word("stage.text")), strip.root, words.agreement);
@@ -73,10 +74,10 @@ const SpecVizLane = (function () {
       el("div", "sv-figurerow", el("dl", "sv-figures", ...FIGURES.map((name) => figures[name].box)), words.badge),
       phases.root, words.sentence);
     const pair = el("div", "sv-pair", treePanel, textPanel);
-    root.append(pair);
+    root.append(pair, account.root);
     root.setAttribute("aria-label", tell(info.title));
     root.setAttribute("data-plain", info.is_plain); // has less to say, and less room for it
-    return { root, pair, figures, words, tree, source, strip, cache, phases, explain, close, lit: "" };
+    return { root, pair, figures, words, tree, source, strip, cache, phases, account, explain, close, lit: "" };
   }
 
   // What of plain decoding the lane keeps, and whether its model is another than the target.
@@ -99,6 +100,7 @@ const SpecVizLane = (function () {
     drawSource(view.source, run, lane, place);
     drawPhases(view.phases, place, time);
     drawCache(view.cache, place);
+    drawAccount(view.account, run, lane, time);
     say(view.words.round, roundWords(place));
     put(view.root, "data-phase", place.phase);
   }

@@ -11,6 +11,7 @@ const SpecVizNumbers = (function () {
     const badge = el("span", "sv-badge");
     const body = el("div", "sv-numbersbody");
     const origin = el("p", "sv-none");
+    origin.title = word("account.batch_one");
     const title = el("h4", "");
     const [rounds, curve] = [makeChart("stage.rounds"), makeChart("stage.curve")];
     rounds.root.append(el("p", "sv-none", word("stage.rounds_note")));
@@ -78,7 +79,7 @@ const SpecVizNumbers = (function () {
     const key = [run.id, run.isEnded, lane.info.lane, index, versus ? versus.speedup : "", filter].join() + SpecVizWords.language();
     say(view.title, word("stage.numbers", { lane: tell(lane.info.title) }));
     say(view.badge, word(run.source === "live" ? "stage.measured" : "stage.recorded"));
-    say(view.origin, originWords(run));
+    say(view.origin, word("account.with_batch", { origin: originWords(run) }));
     if (view.key !== key) {
       view.key = key;
       fillNumbers(view, lane, done, versus, filter, onFilter);

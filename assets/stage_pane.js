@@ -1,4 +1,5 @@
-// The pane that explains one lane: the decision, the mask, the numbers, and below all the table.
+// The pane that explains one lane: the decision, the mask, the numbers, what other settings would
+// give, and below all the table.
 // It decides how often each is drawn, and what the card tells when nothing is chosen.
 
 const SpecVizPane = (function () {
@@ -6,14 +7,17 @@ const SpecVizPane = (function () {
   const { makeCard, drawCard } = SpecVizCard;
   const { makeMask, drawMask } = SpecVizMask;
   const { makeNumbers, drawNumbers, drawCharts } = SpecVizNumbers;
+  const { makeWhatIf, drawWhatIf } = SpecVizWhatIf;
   const { drawTable } = SpecVizPage;
   const { deciding } = SpecVizSelect;
   const LIVE_MS = 1200; // a live run's numbers are read more seldom than painted
   const PLAYING_MS = 250; // while it plays, nobody reads numbers faster
 
-  function makePane(box) {
-    const pane = { card: makeCard(), mask: makeMask(), numbers: makeNumbers(), countedAt: -Infinity };
-    box.append(pane.card.root, pane.mask.root, pane.numbers.root);
+  // `measure(fields)` runs what a what-if asks for; null where nothing can be run.
+  function makePane(box, measure) {
+    const pane = { card: makeCard(), mask: makeMask(), numbers: makeNumbers(), whatIf: makeWhatIf(measure),
+      countedAt: -Infinity };
+    box.append(pane.card.root, pane.mask.root, pane.numbers.root, pane.whatIf.root);
     return pane;
   }
 
@@ -39,6 +43,7 @@ const SpecVizPane = (function () {
     const gap = frame.isThrottled ? LIVE_MS : frame.isPlaying ? PLAYING_MS : 0;
     if (!frame.isAsked && now - pane.countedAt < gap) return;
     pane.countedAt = now;
+    drawWhatIf(pane.whatIf, s.run, lane, time);
     drawNumbers(pane.numbers, s.run, lane, place, time, { filter: s.filter, onFilter: act.filter, chosen });
     drawCharts(pane.numbers, s.run, { lanes: s.run.lanes.filter((one) => s.shown.has(one)), lane, place, time, chosen,
       end: axisEnd(s.run, "time"), width: s.sizes.pane, inks: s.inks, theme: s.theme });

@@ -93,7 +93,8 @@ const SpecVizRace = (function () {
     const head = Math.round(clamp((position - from) * scale, 0, width));
     const still = [run.id, run.version, lanes.length, axis, from, to, width, row.height, theme,
       SpecVizWords.language()].join();
-    const key = still + ":" + head;
+    const lit = litOf(state.chosen, lanes, axis);
+    const key = [still, head, lit].join(":");
     if (view.key === key || width < 40) return;
     view.key = key;
     view.frame = { from, to, scale, width, axis, inks, row };
@@ -106,6 +107,25 @@ const SpecVizRace = (function () {
       say(view.axis.firstChild, word("stage.axis_words." + axis, { from: words[0], to: words[1] }));
     }
     blit(view, head, height);
+    if (lit) light(view, lit);
+  }
+
+  // The round that is pointed at or pinned, anywhere on the stage: [row, from, to] on the axis.
+  function litOf(chosen, lanes, axis) {
+    const row = chosen ? lanes.indexOf(chosen.lane) : -1;
+    return row < 0 || !chosen.lane.rounds[chosen.index] ? null : [row, ...stretch(chosen.lane, chosen.index, axis)];
+  }
+
+  function light(view, [index, start, end]) {
+    const { from, scale, width, inks, row } = view.frame;
+    const [left, right] = [start, end].map((at) => clamp((at - from) * scale, 1, width - 1));
+    if (right - left <= 0 && (end <= from || left >= width - 1)) return; // outside the close-up
+    const pen = view.canvas.getContext("2d");
+    const top = index * row.height + row.top - 3;
+    pen.strokeStyle = inks.text;
+    pen.lineWidth = 2;
+    pen.strokeRect(left - 1, top, Math.max(right - left, 3) + 1, BAR + 6);
+    pen.lineWidth = 1;
   }
 
   // Which lanes are compared with a plain lane of their own.

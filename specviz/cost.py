@@ -97,6 +97,12 @@ class Account:
         rest = self.tally.time.seconds - read - self.draft_step_seconds
         return Parts(read / unit, self.draft_step_seconds / unit, rest / unit)
 
+    @property
+    def plain_parts(self) -> Parts:
+        """A plain step in its parts; they add up to 1."""
+        read = self.plain.time.verify_seconds / self.plain.time.seconds
+        return Parts(read, 0.0, 1 - read)
+
     def of_round(self, round_: RoundTrace) -> Parts:
         """One round in plain steps; the mean over all rounds is `parts`."""
         unit, draft = self.plain_seconds, sum(round_.draft_step_seconds)
@@ -105,9 +111,8 @@ class Account:
     @property
     def excess(self) -> Parts:
         """What each part costs beyond the same part of a plain step; adds up to rho - 1."""
-        read = self.plain.time.verify_seconds / self.plain.time.seconds
-        mine = self.parts
-        return Parts(mine.read - read, mine.draft, mine.host - (1 - read))
+        mine, plain = self.parts, self.plain_parts
+        return Parts(mine.read - plain.read, mine.draft, mine.host - plain.host)
 
     @property
     def costs(self) -> Costs:
@@ -124,11 +129,16 @@ class Account:
         return Costs(step, self.host.median / unit, tuple(sorted(curve.items())))
 
     @property
+    def mean_read(self) -> float:
+        """delta(n) of the mean round, by medians."""
+        costs = self.costs
+        reads = sum(r.num_reads * costs.delta(r.num_rows) for r in self.reads)
+        return reads / self.tally.num_rounds
+
+    @property
     def rho_of_medians(self) -> float:
         """delta(n) + d c + eta of the mean round."""
-        costs, rounds = self.costs, self.tally.num_rounds
-        reads = sum(r.num_reads * costs.delta(r.num_rows) for r in self.reads) / rounds
-        flat = Costs(costs.draft_step, costs.host, ((1, reads),))
+        flat = Costs(self.costs.draft_step, self.costs.host, ((1, self.mean_read),))
         return round_cost(flat, num_rows=1, num_steps=self.draft_steps_per_round)
 
     @property

@@ -96,17 +96,22 @@ def replayed(round_: RoundTrace, kept: frozenset[int], max_steps: int | None = N
     return Replayed(num_kept + own, Shape(num_rows, num_steps))
 
 
+def is_wholly_read(round_: RoundTrace) -> bool:
+    """Whether the trace holds the target's own chance of every draft row; some programs keep none."""
+    return None not in round_.softmax_probs[1 : round_.tree.num_draft_tokens + 1]
+
+
 def tokens_at_temperature_one(round_: RoundTrace) -> float:
     """E[tokens] of the round's own tree if the target samples at temperature 1, nothing cut off.
 
     For guesses that were chosen, not drawn: such a guess is kept with exactly the target's chance
     of that token, whatever its siblings, so a row is kept with the product along its path. The
-    target's chances are those of plain softmax, which the trace holds for every draft row.
+    target's chances are those of plain softmax, of a round that `is_wholly_read`.
     """
     reached = [1.0]
     for row in range(1, round_.tree.num_draft_tokens + 1):
         chance = round_.softmax_probs[row]
-        assert chance is not None, "every draft row was read"
+        assert chance is not None, "see is_wholly_read"
         reached.append(reached[round_.tree.parents[row]] * chance)
     return sum(reached)
 

@@ -26,19 +26,20 @@ for guesses that are chosen and not drawn, temperature 1.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from specviz.config import KnobValue
 from specviz.cost import Account
-from specviz.metrics import tally
 from specviz.replays import (
     Mark,
     Replayed,
     Shape,
     draft_depths,
     filled,
+    is_wholly_read,
     kept_in_budget,
     kept_of_chain,
     kept_to_depth,
@@ -47,7 +48,7 @@ from specviz.replays import (
     tokens_at_temperature_one,
     walk,
 )
-from specviz.theory import Costs
+from specviz.theory import Costs, round_cost
 from specviz.trace import LaneStart, RoundTrace
 from specviz.words import Message, Refusal, message
 
@@ -56,6 +57,7 @@ CHOSEN = {"prompt_lookup", "lookahead", "medusa", "eagle2", "eagle3"}  # never d
 LONGEST = 16  # drafts beyond this are not estimated
 DEPTH_KNOBS = ("num_draft_tokens", "depth", "num_heads")  # a lane has one of these, or none
 BUDGET_KNOB = "budget"
+WIDTH_KNOB = "top_k"  # children of a row; at 1 a tree is a chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +98,22 @@ class Recording:
         return marks_of(self.rounds)
 
     @cached_property
+    def shapes(self) -> Counter[Shape]:
+        """How many rounds had each shape."""
+        return Counter(Shape(r.rows_written, len(r.draft_step_seconds)) for r in self.rounds)
+
+    @cached_property
     def scale(self) -> float:
         """Measured rho over the same rounds' cost by medians."""
-        shapes = (Shape(r.rows_written, len(r.draft_step_seconds)) for r in self.rounds)
-        return self.account.rho / _mean(self.cost(shape) for shape in shapes)
+        total = sum(count * self.cost(shape) for shape, count in self.shapes.items())
+        return self.account.rho * len(self.rounds) / total
+
+    @cached_property
+    def costs(self) -> Costs:
+        return self.account.costs
 
     def cost(self, shape: Shape) -> float:
-        costs = self.account.costs
-        return costs.delta(shape.num_rows) + shape.num_steps * costs.draft_step + costs.host
+        return round_cost(self.costs, num_rows=shape.num_rows, num_steps=shape.num_steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +178,8 @@ def unbranched(recording: Recording) -> Estimate:
     kept = [replayed(r, kept_of_chain(r.tree)) for r in recording.rounds]
     estimate = _by_position(recording, kept)
     said = (message("verdict.assume.same_passes"), *_siblings(recording))
-    return replace(estimate, assumes=(*said, *estimate.assumes))
+    measure = _knob_change(recording.start, (WIDTH_KNOB,), 1)
+    return replace(estimate, assumes=(*said, *estimate.assumes), measure=measure)
 
 
 def oracle(recording: Recording) -> Estimate:
@@ -200,25 +211,27 @@ def at_costs(recording: Recording, costs: Costs) -> Estimate:
 
     What was accepted stays; costs are taken as given, and nothing is scaled.
     """
-    rounds = recording.rounds
-    rho = _mean(
-        costs.delta(r.rows_written) + len(r.draft_step_seconds) * costs.draft_step + costs.host
-        for r in rounds
-    )
-    largest = max(r.rows_written for r in rounds)
+    shapes = recording.shapes
+    rho = sum(
+        count * round_cost(costs, num_rows=shape.num_rows, num_steps=shape.num_steps)
+        for shape, count in shapes.items()
+    ) / len(recording.rounds)
+    largest = max(shape.num_rows for shape in shapes)
     beyond = () if costs.covers(largest) else (message("verdict.assume.beyond", n=largest),)
     said = (message("verdict.assume.given_costs"), *beyond)
-    return Estimate(tally(rounds).tau, rho, said)
+    return Estimate(recording.account.tau, rho, said)
 
 
 def at_temperature_one(recording: Recording) -> Estimate:
     """The recorded drafts against a target that samples at temperature 1, no token cut off.
 
     Exact for each recorded round; the text would be another one. Refusal: guesses that would be
-    drawn as well, with chances the trace does not hold.
+    drawn as well, with chances the trace does not hold; or rows without the target's own.
     """
     if recording.start.drafter not in CHOSEN:
         raise Refusal(message("refusal.other_guesses", drafter=recording.start.drafter))
+    if not all(map(is_wholly_read, recording.rounds)):
+        raise Refusal(message("refusal.no_softmax"))
     return Estimate(
         tau=_mean(map(tokens_at_temperature_one, recording.rounds)),
         rho=recording.account.rho,
@@ -277,7 +290,7 @@ def _siblings(recording: Recording) -> tuple[Message, ...]:
 def _cost_assumptions(recording: Recording, shapes: Sequence[Shape]) -> tuple[Message, ...]:
     said = [message("verdict.assume.costs")]
     largest = max(shape.num_rows for shape in shapes)
-    if not recording.account.costs.covers(largest):
+    if not recording.costs.covers(largest):
         said.append(message("verdict.assume.beyond", n=largest))
     return tuple(said)
 

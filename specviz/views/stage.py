@@ -32,7 +32,8 @@ Items, told apart by "kind" (times in seconds on the lane's own clock, prefill e
     progress  stage, message, done, total
     start     created, target, device, dtype, quantisation, source, path, machine (messages), prompt
               (cleaned text), prompt_tokens (texts), num_prompt_tokens, prefill_seconds, sampling (message),
-              seed, max_new_tokens, settings {name: value}, versions {library: version}, commit
+              seed, max_new_tokens, settings {name: value}, versions {library: version}, commit,
+              asked {prompt, target, stop_strings} as a request has them
     lane      lane, name, drafter, title, description, knobs, prefill (messages), is_plain,
               backbone (text, empty: the target) and model (message about it, or empty),
               family "plain" | "chain" | "tree" | "text" (how it drafts), promise "text" |
@@ -44,8 +45,8 @@ Items, told apart by "kind" (times in seconds on the lane's own clock, prefill e
               rows_kept, num_drafted, num_accepted, time, total, versus, sentence (message)
     lane_end  lane, reason, sentence (message)
     end       wall_seconds, versus, finish [{lane, seconds, num_tokens}], the first to finish first,
-              finish_by "time" | "rate" (texts differ in length: by time per token), first_look (the two lanes that a first look should see), judged {lane:
-              {findings [message], advice (message, rests on an estimate) or null}}
+              finish_by "time" | "rate" (texts differ in length: by time per token), first_look (the two lanes that a first look should see), judged {lane: item of
+              `views/judgement.py`}
     failure   message
 
 A message is [key, values] of `specviz/words.py`, or a text as it stands.
@@ -96,9 +97,9 @@ from specviz.trace import (
     SessionEvent,
     TraceEvent,
 )
-from specviz.verdict import judged
 from specviz.views.agreement import Comparison, is_greedy
 from specviz.views.drafting import COLUMNS
+from specviz.views.judgement import judged_item
 from specviz.views.lane_sums import LaneSums, time_item
 from specviz.views.lineup import differing_knobs, first_look, lane_item
 from specviz.views.numbers import short
@@ -109,7 +110,7 @@ from specviz.views.told import told
 from specviz.words import Message, message
 
 Item: TypeAlias = dict[str, Any]
-STYLES = ("stage.css", "stage_lanes.css", "stage_pane.css", "stage_widths.css")  # in that order
+STYLES = ("stage.css", "stage_lanes.css", "stage_pane.css", "stage_truth.css", "stage_widths.css")
 SCRIPTS = (  # each needs those before it, and SpecVizWords
     "stage_run.js",
     "stage_time.js",
@@ -122,6 +123,8 @@ SCRIPTS = (  # each needs those before it, and SpecVizWords
     "stage_text.js",
     "stage_card.js",
     "stage_chart.js",
+    "stage_account.js",
+    "stage_what_if.js",
     "stage_numbers.js",
     "stage_others.js",
     "stage_race.js",
@@ -211,15 +214,12 @@ class StageFeed:
         }
 
     def _judged(self) -> Item:
-        """What is recognised about each lane that drafts: why, and what to do."""
-        found = {}
-        for number, lane in self._lanes.items():
-            if lane.is_plain or not lane.num_rounds:
-                continue
-            said = judged(self._passed, number)
-            findings = [finding.message for finding in said.findings]
-            found[str(number)] = {"findings": findings, "advice": said.advice}
-        return found
+        """What is recognised about each lane that drafts: why, at what cost, and what to do."""
+        return {
+            str(number): judged_item(self._passed, number)
+            for number, lane in self._lanes.items()
+            if lane.num_rounds and not lane.is_plain
+        }
 
     def _round(self, round_: RoundTrace) -> Item:
         lane = self._lanes.get(round_.lane)
@@ -289,6 +289,11 @@ def _start_item(start: RunStart) -> Item:
         "settings": _settings(start),
         "versions": {name: legible(version) for name, version in start.versions.items()},
         "commit": legible(start.commit),
+        "asked": {
+            "prompt": request.prompt,
+            "target": request.target,
+            "stop_strings": list(request.stop_strings),
+        },
     }
 
 

@@ -1,0 +1,195 @@
+"""Estimates of other settings as the stage takes them: a table worked out once, at a lane's end, so
+that a recording or a saved page answers "what if" without a server. Numbers come from `what_if`.
+
+The form of the item stands in `judgement.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from specviz.config import PLAIN_DRAFTER, SamplingParams
+from specviz.cost import Account
+from specviz.theory import Costs
+from specviz.views.numbers import short
+from specviz.what_if import (
+    BestLength,
+    Estimate,
+    Recording,
+    at_costs,
+    at_temperature_one,
+    budgeted,
+    oracle,
+    unbranched,
+)
+from specviz.words import Message, Refusal, message
+
+Item: TypeAlias = dict[str, Any]
+MOST_BUDGETS = 12  # as many columns as a narrow pane has room for
+DRAFT_STOPS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)  # plain steps
+READ_STOPS = (1.0, 1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
+PLAIN_SAMPLING = SamplingParams(temperature=1.0)
+
+
+@dataclass(slots=True)
+class _Said:
+    """Each assumption once, as many estimates share theirs."""
+
+    messages: list[Message] = field(default_factory=list)
+
+    def index(self, said: Message) -> int:
+        if said not in self.messages:
+            self.messages.append(said)
+        return self.messages.index(said)
+
+
+def what_if_item(recording: Recording, best: BestLength) -> Item:
+    """Of a lane that drafted something."""
+    account, said = recording.account, _Said()
+    refused: dict[str, Message] = {}
+    choices = {
+        "length": [
+            _item(recording, e, said, value=k, is_measured=k == recording.deepest)
+            for k, e in enumerate(best.tried, start=1)
+        ],
+        "budget": _budgets(recording, said),
+        "unbranched": [_item(recording, unbranched(recording), said)]
+        if _has_branches(recording)
+        else [],
+        "oracle": [_item(recording, oracle(recording), said)],
+        "temperature": _temperature(recording, said, refused),
+    }
+    costs = _costs(recording, said)
+    return {
+        "measured": {
+            "tau": short(account.tau),
+            "rho": short(account.rho),
+            "speedup": short(account.speedup),
+        },
+        "choices": {name: found for name, found in choices.items() if found},
+        "costs": costs,
+        "refused": refused,
+        "said": said.messages,
+    }
+
+
+def _item(
+    recording: Recording,
+    estimate: Estimate,
+    said: _Said,
+    *,
+    value: int | None = None,
+    is_measured: bool = False,
+    sampling: dict[str, float] | None = None,
+) -> Item:
+    if is_measured:  # then there is nothing to estimate
+        account = recording.account
+        estimate = Estimate(account.tau, account.rho, ())
+    bounds = estimate.bounds
+    return {
+        "value": value,
+        "tau": short(estimate.tau),
+        "rho": short(estimate.rho),
+        "speedup": short(estimate.speedup),
+        "bounds": None if bounds is None else [short(tau / estimate.rho) for tau in bounds],
+        "is_measured": is_measured,
+        "assumes": [said.index(one) for one in estimate.assumes],
+        "measure": _measure(recording, estimate, sampling),
+    }
+
+
+def _measure(
+    recording: Recording, estimate: Estimate, sampling: dict[str, float] | None
+) -> Item | None:
+    """Fields of a request: this lane alone, beside plain decoding, so set."""
+    if not estimate.measure and sampling is None:
+        return None
+    start = recording.start
+    knobs = {**start.knobs, **dict(estimate.measure)}
+    return {
+        "lanes": [PLAIN_DRAFTER, start.drafter],
+        "knobs": {start.drafter: knobs},
+        **(sampling or {}),
+    }
+
+
+def _budgets(recording: Recording, said: _Said) -> list[Item]:
+    """Only where rounds are trees: of a chain, rows and length are one thing."""
+    if not _has_branches(recording):
+        return []
+    most = max(r.rows_written for r in recording.rounds)
+    least = 2 + max(r.tree.num_lookahead_rows for r in recording.rounds)
+    return [
+        _item(recording, budgeted(recording, n), said, value=n, is_measured=n == most)
+        for n in _spaced(least, most)
+    ]
+
+
+def _has_branches(recording: Recording) -> bool:
+    """Whether any draft was more than a chain; lookahead rows are no drafts."""
+    trees = (r.tree for r in recording.rounds)
+    return any(
+        t.parents[1 : t.num_draft_tokens + 1] != tuple(range(t.num_draft_tokens)) for t in trees
+    )
+
+
+def _spaced(least: int, most: int) -> list[int]:
+    """At most MOST_BUDGETS whole numbers, both ends among them."""
+    count = min(MOST_BUDGETS, most - least + 1)
+    if count < 2:
+        return [most]
+    return sorted({round(least + i * (most - least) / (count - 1)) for i in range(count)})
+
+
+def _temperature(recording: Recording, said: _Said, refused: dict[str, Message]) -> list[Item]:
+    """Of temperatures only 1 can be told from what a trace holds; a run at 1 has it measured."""
+    if recording.start.sampling == PLAIN_SAMPLING:
+        return []
+    try:
+        estimate = at_temperature_one(recording)
+    except Refusal as error:
+        refused["temperature"] = error.message
+        return []
+    return [_item(recording, estimate, said, sampling={"temperature": 1.0})]
+
+
+def _costs(recording: Recording, said: _Said) -> Item:
+    """rho for every pair of stops: the drafter's pass, and the read the lane makes most."""
+    account, costs = recording.account, recording.costs
+    rows, one_row = account.usual_read.num_rows, costs.delta(1)
+    read = costs.delta(rows)
+    steps = _stops(costs.draft_step, DRAFT_STOPS if account.num_draft_steps else ())
+    reads = _stops(read, (stop for stop in READ_STOPS if stop > one_row) if rows > 1 else ())
+
+    def line(delta: float) -> tuple[tuple[int, float], ...]:
+        return ((1, one_row), (rows, delta)) if rows > 1 else ((1, delta),)
+
+    table = [[at_costs(recording, Costs(c, costs.host, line(d))) for d in reads] for c in steps]
+    assumed = (
+        *table[0][0].assumes,
+        *_of_medians(account),
+        message("what_if.straight_line", n=rows),
+    )
+    return {
+        "c": list(map(short, steps)),
+        "delta": list(map(short, reads)),
+        "rows": rows,
+        "now": [steps.index(costs.draft_step), reads.index(read)],
+        "tau": short(table[0][0].tau),
+        "rho": [[short(e.rho) for e in row] for row in table],
+        "speedup": [[short(e.speedup) for e in row] for row in table],
+        "assumes": [said.index(one) for one in assumed],
+    }
+
+
+def _of_medians(account: Account) -> tuple[Message, ...]:
+    """Why the costs of single passes do not add up to what the run measured, where they do not."""
+    rho, medians = f"{account.rho:.2f}", f"{account.rho_of_medians:.2f}"
+    return () if rho == medians else (message("what_if.medians", rho=rho, medians=medians),)
+
+
+def _stops(now: float, others: Iterable[float]) -> list[float]:
+    """In order, the measured value among them."""
+    return sorted({now, *others})

@@ -14,7 +14,8 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   words.choose(firstLanguage(words, query));
   document.body.classList.toggle("specviz-embed", isEmbedded);
 
-  const stage = SpecVizStage.mount(element.querySelector(".specviz-stage"));
+  const stage = SpecVizStage.mount(element.querySelector(".specviz-stage"),
+    settings.hasForm ? (recipe) => measure(recipe) : null);
   const runs = makeRuns(keep("sessionStorage"), 5);
   let run = null; // the live run that is listened to; null when there is none
   let shown = null; // what the stage shows: { kind: "live" | "recorded" | "file", id, name, items }
@@ -39,6 +40,8 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   const focus = makeFocus();
   const form = makeForm({ words, settings, onLanguage: chooseLanguage, adopt: follow,
     onChange: draft.keep });
+  const measure = makeMeasure({ server, follow: (recipe) => followRecipe(recipe, null), holds: form.holds,
+    say: (...more) => bar.say(...more), isBusy: () => run !== null });
   const links = makeLinks({ words, settings, server, stage, runs, bar, link,
     look: { shown: () => shown, isIdle: () => run === null && !wanted, open, follow: followRecipe } });
   const told = makeTold({ words, named: makeNamer({ words, settings }) });

@@ -228,8 +228,16 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
     return values.map((value, i) => (settings.names[i] === "own_lanes" ? extra.list() : value));
   }
 
+  // Whether the controls show what a recipe asks for, as far as it asks.
+  function holds(recipe) {
+    const isAlike = (one, other) => other === undefined || JSON.stringify(one) === JSON.stringify(other);
+    return settings.names.every((name, i) => (Array.isArray(name)
+      ? isAlike(values[i], recipe.knobs?.[name[0]]?.[name[1]])
+      : name === "stop_strings" || isAlike(values[i], recipe[name])));
+  }
+
   return {
-    chosen, recipeOf, withOwnLanes, setPrompt, take: extra.take,
+    holds, chosen, recipeOf, withOwnLanes, setPrompt, take: extra.take,
     isTyped: () => state.isTyped,
     fold: () => settings.hasForm && unfold(false),
     typed: (isTyped) => (state.isTyped = isTyped),

@@ -38,6 +38,7 @@ PAGE_SCRIPTS = (
     "page_save.js",
     "page_links.js",
     "page_facts.js",
+    "page_measure.js",
     "page.js",
 )
 Settings = dict[str, Any]

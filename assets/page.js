@@ -5,8 +5,8 @@
 
 const EFFORTS = { float32: "page.model_float32", warming: "page.model_warming" };
 function startPage({ element, props, server, watch, adopt }, settings) {
-  const code = settings.stageCode + "\nreturn { SpecVizWords, SpecVizStage };";
-  const { SpecVizWords: words, SpecVizStage } = new Function(code)();
+  const code = settings.stageCode + settings.learnCode + "\nreturn { SpecVizWords, SpecVizStage, SpecVizLearn };";
+  const { SpecVizWords: words, SpecVizStage, SpecVizLearn } = new Function(code)();
   const { word, tell } = words;
   const query = new URLSearchParams(location.search);
   const isEmbedded = query.get("embed") === "1";
@@ -343,5 +343,8 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   words.listen(paintBar);
   paintBar();
   openFirst();
+  SpecVizLearn.mount(element.querySelector(".specviz-learn"), {
+    stage, open, memory: keep("localStorage"), recorded: settings.recorded, methods: settings.methods,
+    isBack: Boolean(link), isBusy: () => run !== null, load: (name) => server.load_recorded({ name, run: newRun() }) });
   if (settings.hasModel) watchModel();
 }

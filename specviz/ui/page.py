@@ -17,6 +17,7 @@ from specviz.ui import offers, playback
 from specviz.ui.controls import Controls
 from specviz.ui.kept import KeptTraces
 from specviz.ui.lanes import own_backbones
+from specviz.ui.learn import learn_code, learn_style, method_facts
 from specviz.ui.open_runs import OpenRuns
 from specviz.ui.playback import Recordings
 from specviz.ui.reading import has_chat_template, read_request
@@ -56,6 +57,7 @@ def page_settings(
         "hasModel": warm_up is not None,
         "hasForm": form is not None,
         "maxLanes": MAX_LANES,
+        "methods": method_facts(catalog),
     }
     if form is None:
         return settings
@@ -122,10 +124,11 @@ def stage_html(
     css = stage_style()
     return gr.HTML(
         html_template=(
-            "<div class='specviz-bar'></div><div class='specviz-stage'></div>"
+            "<div class='specviz-bar'></div><div class='specviz-desk'>"
+            "<div class='specviz-learn svl'></div><div class='specviz-stage'></div></div>"
             "<div class='specviz-facts'></div>"
         ),
-        css_template=_as_template(css),
+        css_template=_as_template(f"{css}\n{learn_style()}"),
         js_on_load=_script(settings, css),
         server_functions=[
             load_recorded,
@@ -158,7 +161,7 @@ def stage_style() -> str:
 
 def _script(settings: Settings, css: str) -> str:
     """Stage and page as one function."""
-    given = {**settings, "stageCode": stage_code(), "stageStyle": css}
+    given = {**settings, "stageCode": stage_code(), "learnCode": learn_code(), "stageStyle": css}
     code = [(ASSETS / name).read_text("utf-8") for name in PAGE_SCRIPTS]
     return hidden_script(
         [*code, f"startPage({{ element, props, server, watch, adopt }}, {json.dumps(given)});"]

@@ -11,14 +11,14 @@ import gzip
 import logging
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
-from specviz.config import Catalog, Request, checked
+from specviz.config import Catalog, Request, TargetSpec, checked
 from specviz.presets import SHIPPED_DRAFTERS, TARGETS, local_target
 from specviz.trace import Failure, Progress, SessionEvent, TraceEvent
 from specviz.trace_io import dump_event, load_events
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from specviz.engine import Engine
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 WAIT_SECONDS = 0.25  # how often a run that cannot start yet looks up; a close is noticed then
 
 
@@ -96,9 +97,9 @@ class LiveSession:
         drafters: Path | None = None,
     ) -> None:
         own = () if target is None else (local_target(str(target)),)
-        self._targets = (*own, *TARGETS)
-        self._draft = draft
-        self._drafters = drafters
+        self._targets: tuple[TargetSpec, ...] = (*own, *TARGETS)
+        self.draft = draft  # a folder given for the draft model, if any
+        self.drafters = drafters  # a folder of trained drafters of one's own, if any
         self._engine: Engine | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
         self._line: list[_Ticket] = []
@@ -118,7 +119,7 @@ class LiveSession:
 
     def _has_weights(self, target: str, method: str) -> bool:
         """Whether a folder of them lies where the engine would look; what is in it, it says later."""
-        roots = (self._drafters, SHIPPED_DRAFTERS / target)
+        roots = (self.drafters, SHIPPED_DRAFTERS / target)
         return any(root is not None and (root / method).is_dir() for root in roots)
 
     def events(self, request: Request) -> Iterator[SessionEvent]:
@@ -149,6 +150,14 @@ class LiveSession:
         with self._lock:
             if self._line:
                 self._line[0].is_cancelled.set()
+
+    def in_turn(self, job: Callable[[], T]) -> T:
+        """What `job` returns, done in the engine's thread behind the runs that wait: neither
+        disturbs the other's clock."""
+        return self._thread.submit(job).result()
+
+    def target(self, name: str) -> TargetSpec:
+        return next(spec for spec in self._targets if spec.name == name)
 
     def close(self) -> None:
         """End all runs and give the engine's thread back."""
@@ -200,7 +209,7 @@ class LiveSession:
         if self._engine is None:
             from specviz.engine import Engine
 
-            self._engine = Engine(self._targets, self._draft, self._drafters)
+            self._engine = Engine(self._targets, self.draft, self.drafters)
         return self._engine
 
 

@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "zero": FACTS | {"session"},
     "bench": FACTS | {"presets", "session"},
     "train": MODELS | LIBRARIES | {"drafters", "session"},
-    "ui": FACTS | {"presets", "views", "session", "gradio", "plotly"},
+    "ui": FACTS | {"presets", "views", "session", "bench", "gradio", "plotly"},
     "cli": FACTS | {"presets", "views", "session", "bench", "tqdm"},
     "__main__": {"cli"},
     "app": FACTS | {"presets", "views", "session", "zero", "ui"},

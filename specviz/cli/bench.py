@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -15,7 +14,6 @@ from specviz.bench.csv_report import report_csv
 from specviz.bench.engine import FULL, QUICK, measure_engine
 from specviz.bench.engine_report import engine_json, engine_text
 from specviz.bench.lane_run import StoppedError
-from specviz.bench.machine import load_average
 from specviz.bench.prompts import balanced, read_prompts
 from specviz.bench.records import PartialFile
 from specviz.bench.report import report_json, report_text
@@ -26,10 +24,10 @@ from specviz.bench.run import (
     WARM_UP_TOKENS,
     Benchmark,
     Plan,
-    Setup,
     planned_lanes,
 )
-from specviz.bench.stock_peers import DraftSource, StockPeers, stock_peers
+from specviz.bench.sitting import MakePeers, sit
+from specviz.bench.stock_peers import DraftSource, stock_peers
 from specviz.cli import DONE, FAILED, INTERRUPTED
 from specviz.cli.bench_progress import BenchProgress
 from specviz.cli.lanes import parse_lanes
@@ -70,33 +68,25 @@ def _bench_run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
     kept = partial_file(options.out)
     if kept is not None:
         kept.load(plan.settings())  # refused before anything is loaded
-    load = load_average()
     try:
         with interrupts(stop.set, err):
-            setup = benchmark.warm_up()
-            if options.peers:
-                setup = replace(setup, peers=_peers(options, target, setup, progress))
-            records, is_complete = benchmark.measure(setup, kept)
+            results = sit(benchmark, kept, _peers(options, target, progress))
     except StoppedError:
         err.write("Nothing was measured.\n")
         return INTERRUPTED
     finally:
         progress.close()
-    results = Results(plan, setup, tuple(records), is_complete, load)
-    if not results.num_prompts:
-        if not is_complete:
-            err.write("Nothing was measured.\n")
-            return INTERRUPTED
-        raise CannotMeasureError(f"No prompt could be measured: {results.skipped[0][1]}")
     return _report(results, options, kept, out, err)
 
 
 def _peers(
-    options: argparse.Namespace, target: TargetSpec, setup: Setup, progress: BenchProgress
-) -> StockPeers:
+    options: argparse.Namespace, target: TargetSpec, progress: BenchProgress
+) -> MakePeers | None:
+    if not options.peers:
+        return None
     drafts = DraftSource(options.draft, options.drafters, target.name)
     num_tokens = min(WARM_UP_TOKENS, options.budget)
-    return stock_peers(target, setup, drafts, num_tokens, progress.tell)
+    return lambda setup: stock_peers(target, setup, drafts, num_tokens, progress.tell)
 
 
 def _bench_compare(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:

@@ -32,7 +32,7 @@ MAX_VISITORS = 64
 MAX_OUTSIDE = 64
 SYSTEM_FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 MONO_FONTS = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace")
-STYLES = ("page.css", "side.css")
+STYLES = ("page.css", "side.css", "bench.css")
 BEGIN = "(...values) => specviz.begin(values)"
 
 

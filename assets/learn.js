@@ -6,14 +6,14 @@ const SpecVizLearn = (function () {
   const { word, el, put, show, button } = SpecVizDom;
   const { CHAPTERS } = SpecVizChapters;
   const { makeCard, drawCard } = SpecVizLearnCard;
-  const { makeMethod, drawMethod } = SpecVizMethod;
+  const { namesOf, makeMethod, drawMethod } = SpecVizMethod;
   const { newPlace } = SpecVizLearnPlace;
   const SETTLED_MS = 200; // until the place that was asked for is drawn
 
   // `page` is {stage, memory, recorded (names), load(name), open(name), isBusy(), methods {name: facts},
   // isBack (a link or a reload has put the stage where it is to be)}.
   function mount(root, page) {
-    const place = newPlace(page.memory, CHAPTERS.map((chapter) => chapter.name), Object.keys(page.methods));
+    const place = newPlace(page.memory, CHAPTERS.map((chapter) => chapter.name), namesOf(page.methods));
     const s = { number: place.chapter, tab: place.tab, here: null, memo: {}, run: null, view: null,
       isOut: false, note: "", wants: !page.isBack, isWaiting: false, isSeeking: false, spot: null };
     let [card, method, tabs] = [null, null, {}];
@@ -37,6 +37,12 @@ const SpecVizLearn = (function () {
       enter(s.number, null);
     }
 
+    // The key that the chapter names, pressed on the stage: the transport bar may be out of sight.
+    function step() {
+      const [, key, shiftKey] = chapter().step;
+      stageRoot().dispatchEvent(new KeyboardEvent("keydown", { key, shiftKey }));
+    }
+
     function open(tab) {
       s.tab = tab;
       if (tab === "chapters") return enter(place.chapter || s.number || 1, null);
@@ -57,9 +63,8 @@ const SpecVizLearn = (function () {
       place.keep({ chapter: s.number, tab: s.tab, method: method ? method.name : "" });
     }
 
-    function focusStage() {
-      document.querySelector(".specviz-stage .sv").focus({ preventScroll: true });
-    }
+    const stageRoot = () => document.querySelector(".specviz-stage .sv");
+    const focusStage = () => stageRoot().focus({ preventScroll: true });
 
     // -- the run a chapter is told on
 
@@ -162,7 +167,7 @@ const SpecVizLearn = (function () {
     // -- drawing
 
     function build() {
-      card = makeCard(CHAPTERS, { enter, again });
+      card = makeCard(CHAPTERS, { enter, again, step });
       method = makeMethod(page.methods, { choose: chooseMethod }, method ? method.name : place.method);
       tabs = { chapters: tab("chapters"), method: tab("method") };
       const shut = button("cross", word("learn.close"));
@@ -222,8 +227,9 @@ const SpecVizLearn = (function () {
     function draw() {
       const { name, guess } = chapter();
       const isAsked = Boolean(guess && s.here);
+      const isAll = CHAPTERS.every((one) => place.done[one.name]);
       drawCard(card, {
-        number: s.number, chapters: CHAPTERS, done: place.done, note: s.note,
+        number: s.number, chapters: CHAPTERS, done: place.done, note: s.note || (isAll ? ["learn.all_done", {}] : ""),
         asked: isAsked ? guess.values(s.here) : null, options: isAsked ? guess.options(s.here) : [],
         guessed: place.guesses[name], truth: isAsked && s.isOut ? String(guess.truth(s.here)) : null,
       }, (option) => {

@@ -4,7 +4,7 @@
 const SpecVizLearnCard = (function () {
   const { word, tell, el, put, say, show, button, icon } = SpecVizDom;
 
-  // `act` is {enter(number, isByKey), again(), guess(option)}.
+  // `act` is {enter(number, isByKey), again(), step()}.
   function makeCard(chapters, act) {
     const steps = chapters.map((chapter, i) => {
       const step = el("a", "svl-step", el("span", "", String(i + 1)));
@@ -29,7 +29,11 @@ const SpecVizLearnCard = (function () {
     const guess = el("div", "svl-guess", ask, options);
     const [mark, todo] = [el("span", "svl-mark"), el("span", "svl-todo")];
     mark.append(icon("check"));
-    const task = el("p", "svl-task", mark, todo);
+    mark.setAttribute("role", "img");
+    const step = el("button", "svl-press", icon("forward"), el("span", ""));
+    step.type = "button";
+    step.addEventListener("click", act.step);
+    const task = el("div", "svl-task", mark, el("div", "", todo, step));
     const outcome = el("p", "svl-outcome");
     const note = el("p", "svl-note");
     const live = el("div", "svl-live", verdict, outcome, note);
@@ -41,7 +45,7 @@ const SpecVizLearnCard = (function () {
     const foot = el("div", "svl-moves", moves.back, moves.again, moves.next);
     const root = el("div", "svl-card", list,
       el("div", "svl-say", title, text), el("div", "svl-try", guess, task, live), foot);
-    const view = { root, steps, title, text, guess, ask, options, verdict, task, mark, todo, outcome, note, moves, at: 0 };
+    const view = { root, steps, title, text, guess, ask, options, verdict, task, step, mark, todo, outcome, note, moves, at: 0 };
     moves.back.addEventListener("click", () => act.enter(view.at - 1, moves.back.matches(":focus-visible")));
     moves.next.addEventListener("click", () => act.enter(view.at + 1, moves.next.matches(":focus-visible")));
     return view;
@@ -65,6 +69,9 @@ const SpecVizLearnCard = (function () {
     say(view.title, word("learn.heading", { n: number, title: word(key + "title") }));
     say(view.text, word(key + "text"));
     say(view.todo, word(key + "do"));
+    const { step } = chapters[number - 1];
+    show(view.step, Boolean(step));
+    if (step) say(view.step.lastChild, word("stage.move." + step[0]));
     drawGuess(view, state, key, onGuess);
     const said = done[name];
     put(view.task, "data-done", Boolean(said));

@@ -1,5 +1,5 @@
-// The seven chapters: for each the part of the stage it lights, the place it starts from, what is
-// guessed, and when a visitor has done what it asks. What happened is read off the stage's own view
+// The seven chapters: for each the part of the stage it lights, the place it starts from, the step it
+// asks for (name, key, with Shift), what is guessed, and when a visitor has done what it asks. What happened is read off the stage's own view
 // and the run's items; nothing here is worked out or remembered from another visit.
 
 const SpecVizChapters = (function () {
@@ -28,6 +28,7 @@ const SpecVizChapters = (function () {
   const CHAPTERS = [
     {
       name: "plain",
+      step: ["round_forward", "ArrowRight", true],
       spots: [lead(".sv-textpanel")],
       pick: SpecVizPick.plain,
       start: () => 0,
@@ -38,6 +39,7 @@ const SpecVizChapters = (function () {
     },
     {
       name: "draft",
+      step: ["forward", "ArrowRight", false],
       spots: [lead(".sv-treepanel")],
       pick: SpecVizPick.drafting,
       start: ({ lane, index }) => lane.rounds[index].at[0],
@@ -50,6 +52,7 @@ const SpecVizChapters = (function () {
     },
     {
       name: "pass",
+      step: ["forward", "ArrowRight", false],
       spots: [lead(".sv-phases")],
       pick: SpecVizPick.onePass,
       start: ({ lane, index }) => lane.rounds[index].at[1],
@@ -65,6 +68,7 @@ const SpecVizChapters = (function () {
     },
     {
       name: "accept",
+      step: ["rejection", "r", false],
       spots: [".sv-card"],
       pick: SpecVizPick.refusing,
       start: ({ lane, index }) => lane.rounds[index].at[2],
@@ -81,6 +85,7 @@ const SpecVizChapters = (function () {
     },
     {
       name: "tree",
+      step: null,
       spots: [".sv-maskpanel", ".sv-mask"],
       pick: SpecVizPick.tree,
       start: ({ lane, index }) => lane.rounds[index].at[3],
@@ -93,6 +98,7 @@ const SpecVizChapters = (function () {
     },
     {
       name: "cost",
+      step: ["end", "End", false],
       spots: [".sv-account", lead(".sv-figurerow")],
       pick: SpecVizPick.cost,
       start: () => 0,
@@ -109,6 +115,7 @@ const SpecVizChapters = (function () {
     },
     {
       name: "compare",
+      step: null,
       spots: [".sv-race"],
       pick: SpecVizPick.methods,
       start: (here, run) => runEnd(run),

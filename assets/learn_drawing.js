@@ -86,7 +86,7 @@ const SpecVizDrawing = (function () {
     if (READS_TEXT.has(name)) {
       extra.push(svg("path", { class: "svd-tap", d: "M324 212 V70 H308" + tip(308, 70, "left") }));
     } else if (!(BOXES[name] || []).length) {
-      flows.drafted.root.firstChild.setAttribute("d", "M242 212 V174" + tip(242, 174, "up"));
+      flows.drafted.root.firstChild.setAttribute("d", "M300 212 V174" + tip(300, 174, "up"));
     }
     if (LOOPS.has(name)) extra.push(svg("path", { class: "svd-loop", "data-part": "draft", d: "M308 61 C321 61 321 49 308 49" + tip(308, 49, "left") }));
     const tree = svg("g", { class: "svd-tree" });

@@ -12,11 +12,12 @@ const SpecVizMethod = (function () {
 
   const isTold = (name) => SpecVizWords.wordOr("method." + name + ".idea", "") !== "";
 
+  const namesOf = (methods) => (Object.keys(methods).length ? Object.keys(methods) : Object.keys(CODE));
+
   // `methods` is {name: {title, summary, paper, exactness}}, empty where there is no catalogue;
   // `act` is {choose(name)}; `name` the method of first interest.
   function makeMethod(methods, act, name) {
-    const names = Object.keys(methods).length ? Object.keys(methods) : Object.keys(CODE);
-    const chooser = select(word("method.choose"), names.map((one) => [one, titleOf(methods, one)]));
+    const chooser = select(word("method.choose"), namesOf(methods).map((one) => [one, titleOf(methods, one)]));
     const title = el("h3", "svl-title");
     const about = el("p", "svm-about");
     const picture = el("div", "svm-picture");
@@ -89,7 +90,7 @@ const SpecVizMethod = (function () {
   function factsOf(name, facts) {
     const made = !isTold(name) ? [] : FACTS.map((one) => {
       const told = [el("p", "", word("method." + name + "." + one))];
-      if (one === "exact" && facts.exactness) told.unshift(el("span", "sv-chip", word("method.is_" + facts.exactness)));
+      if (one === "exact" && facts.exactness) told.unshift(el("span", "sv-chip", word("method.is." + facts.exactness)));
       if (one === "training" && RECIPES[name]) told.push(commandOf(RECIPES[name]));
       return fact(word("method.fact." + one), ...told);
     });
@@ -122,5 +123,5 @@ const SpecVizMethod = (function () {
       el("table", "", el("thead", "", head), el("tbody", "", ...rows)));
   }
 
-  return { makeMethod, drawMethod, offerWords };
+  return { namesOf, makeMethod, drawMethod, offerWords };
 })();

@@ -66,6 +66,8 @@ class Lane:
         """One pass of the target, and what came of it. FloatingPointError: logits that are no numbers."""
         parts, cached = self.parts, self.parts.cache.length
         assert cached == len(self.tokens) - 1, "only the root is outside the cache"
+        # Another lane may have been here: making room for this one is no part of its round.
+        parts.target.settle(parts.cache, parts.drafter.taps)
         watch = Stopwatch(parts.target.device)
         proposal = parts.drafter.propose(self._context())
         draft_seconds = watch.lap()

@@ -45,3 +45,25 @@ def hidden_score(dtype: torch.dtype) -> float:
     Half of the lowest number: adding a score, or a second mask, stays finite in any dtype.
     """
     return torch.finfo(dtype).min / 2
+
+
+def sights(tree: DraftTree) -> list[int]:
+    """`visible_rows` as one number per row: bit j of the i-th is set if row i sees row j.
+
+    For trees of up to 64 rows, whose numbers fit a signed 64-bit integer.
+    """
+    seen = list[int]()
+    for row, parent in enumerate(tree.parents):
+        seen.append((seen[parent] if parent >= 0 else 0) | 1 << row)
+    return [bits - (1 << 64) if bits >> 63 else bits for bits in seen]
+
+
+def mask_of_sights(bits: Tensor, length: Tensor, num_keys: int, dtype: torch.dtype) -> Tensor:
+    """(N, M) additive mask, made where `bits` (N,) is: every row sees the first `length` keys, and
+    of the N keys behind them those whose bit is set. `length` is a tensor, so no one waits for it."""
+    behind = torch.arange(num_keys, device=bits.device) - length
+    is_own = (behind >= 0) & (behind < len(bits))
+    is_seen = (bits[:, None] >> behind.clamp(0, 63)) & 1 > 0
+    visible = (behind < 0) | (is_own & is_seen)
+    mask = torch.zeros(visible.shape, dtype=dtype, device=bits.device)
+    return mask.masked_fill_(~visible, hidden_score(dtype))

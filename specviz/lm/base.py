@@ -1,7 +1,8 @@
 """What a language model is to the rest of the project: read rows of a tree, keep some of them.
 
-Two implementations stand behind these protocols: `plain` (any transformers decoder, public
-arguments only) and `packed` (a lean forward pass for Llama-like models on CPU).
+Three implementations stand behind these protocols: `plain` (any transformers decoder, public
+arguments only), `packed` (a lean forward pass for Llama-like models on CPU) and `static` (passes of
+fixed shape over the plain one's weights, captured as CUDA graphs).
 Batch is 1 and has no axis.
 """
 
@@ -67,6 +68,10 @@ class LanguageModel(Protocol):
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` rows, those of a pass in flight included."""
+
+    def settle(self, cache: KVCache, taps: Sequence[FeatureTap] = ()) -> None:
+        """Do now what the next read into `cache` would otherwise do first, though it is no part of
+        it: let it in where caches take turns, capture passes of a new size."""
 
     def prefill(
         self, tokens: Sequence[int], cache: KVCache, taps: Sequence[FeatureTap] = ()

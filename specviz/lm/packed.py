@@ -89,6 +89,9 @@ class PackedLM:
         heads = self.weights.heads
         return PackedCache(self.num_layers, heads.num_kv_heads, capacity, heads.head_size)
 
+    def settle(self, cache: KVCache, taps: Sequence[FeatureTap] = ()) -> None:
+        """Nothing: any cache can be read into at any time."""
+
     @torch.inference_mode()
     def prefill(
         self, tokens: Sequence[int], cache: KVCache, taps: Sequence[FeatureTap] = ()

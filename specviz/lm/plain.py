@@ -54,6 +54,9 @@ class PlainLM:
     def new_cache(self, capacity: int) -> PlainCache:
         return PlainCache(self.num_layers, capacity)
 
+    def settle(self, cache: KVCache, taps: Sequence[FeatureTap] = ()) -> None:
+        """Nothing: any cache can be read into at any time."""
+
     @torch.no_grad()
     def prefill(
         self, tokens: Sequence[int], cache: KVCache, taps: Sequence[FeatureTap] = ()
@@ -62,10 +65,10 @@ class PlainLM:
         for start in range(0, len(tokens), PREFILL_ROWS):
             chunk = tokens[start : start + PREFILL_ROWS]
             visible, offsets = causal_rows(len(chunk)), range(len(chunk))
-            with _tapped(self.decoder, self.num_layers, taps) as tapped:
+            with tapped(self.decoder, self.num_layers, taps) as found:
                 self.decoder(**self._inputs(chunk, offsets, visible, cache))
             cache.keep(range(len(chunk)))
-            parts.append(_side_by_side(tapped, taps))
+            parts.append(side_by_side(found, taps))
         if not taps:
             return None
         if not parts:
@@ -75,10 +78,10 @@ class PlainLM:
 
     @torch.no_grad()
     def read(self, tree: DraftTree, cache: KVCache, taps: Sequence[FeatureTap] = ()) -> LMOutput:
-        with _tapped(self.decoder, self.num_layers, taps) as tapped:
+        with tapped(self.decoder, self.num_layers, taps) as found:
             inputs = self._inputs(tree.tokens, tree.depths, visible_rows(tree), cache)
             logits = self.model(**inputs).logits[0]
-        return LMOutput(logits, _side_by_side(tapped, taps))
+        return LMOutput(logits, side_by_side(found, taps))
 
     @torch.no_grad()
     def stock_logits(self, tokens: Sequence[int]) -> Tensor:
@@ -186,7 +189,7 @@ def _weights_of(folder: Path, dtype: torch.dtype, num_layers: int | None) -> Any
 
 
 @contextmanager
-def _tapped(
+def tapped(
     decoder: nn.Module, num_layers: int, taps: Sequence[FeatureTap]
 ) -> Iterator[dict[FeatureTap, Tensor]]:
     """While open, each pass leaves the tapped hidden states, (1, N, H) each, in the dictionary."""
@@ -231,6 +234,6 @@ def _layers_of(decoder: nn.Module, num_layers: int) -> nn.ModuleList:
     raise ValueError(f"{type(decoder).__name__} has no list of {num_layers} layers to read from.")
 
 
-def _side_by_side(found: dict[FeatureTap, Tensor], taps: Sequence[FeatureTap]) -> Tensor | None:
+def side_by_side(found: dict[FeatureTap, Tensor], taps: Sequence[FeatureTap]) -> Tensor | None:
     """(N, F): the taps in the order asked for."""
     return torch.cat([found[tap][0] for tap in taps], -1) if taps else None

@@ -68,6 +68,9 @@ class TableLM:
     def new_cache(self, capacity: int) -> TableCache:
         return TableCache(capacity)
 
+    def settle(self, cache: TableCache, taps: Sequence[FeatureTap] = ()) -> None:
+        """Nothing: there is no slot to sit in."""
+
     def prefill(
         self, tokens: Sequence[int], cache: TableCache, taps: Sequence[FeatureTap] = ()
     ) -> Tensor | None:

@@ -3,14 +3,14 @@
 
 Module and model were trained together, so the lane decodes with its own tuned model (`backbone`),
 which is what verifies it and what it is compared with. A checkpoint without an update of the model
-works on the target as it is. Names and order are DeepSeek's: [embedding, state], the state after
-the final norm, at the first step as at those that follow. Training is in `mtp_net`.
+works on the target as it is. The state is the one after the final norm, at the first step as at
+those that follow, as engines have it. Names and order are `mtp_files`, training is `mtp_net`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -19,35 +19,29 @@ from specviz.drafters.base import DraftContext, Proposal, TargetKit
 from specviz.drafters.eagle import DraftRows, FeatureDrafter, draft_static
 from specviz.drafters.growth import StaticTree
 from specviz.drafters.knobs import knob
-from specviz.drafters.parts import (
-    LAYER,
-    described,
-    known_ids,
-    layer_of,
-    layer_shapes,
-    optional_shapes,
-    placed,
-    setting,
-    target_head,
-)
+from specviz.drafters.mtp_files import read_module
+from specviz.drafters.parts import described, known_ids, target_head
 from specviz.lm.base import FeatureTap
-from specviz.lm.checkpoints import DrafterCheckpoint, Shape, check_tensors
+from specviz.lm.checkpoints import DrafterCheckpoint
 from specviz.lm.device import Stopwatch
-from specviz.lm.draft_layer import norm_of
 from specviz.lm.linear import best_linear
 from specviz.lm.low_rank import updates_of
-from specviz.lm.packed_cache import PackedCache
 from specviz.words import word
 
-# n = rows of a pass, H = hidden size, Vd = draft vocabulary
+# n = rows of a pass, H = hidden size
 
-NORMS = ("enorm", "hnorm", "input_layernorm", "shared_head.norm")
-REPEATED = ("embed_tokens.weight", "shared_head.head.weight")  # the model's, in published files
+STATES = ("normed", "raw")
 
 
 @dataclass(frozen=True, slots=True)
 class MtpConfig:
     num_draft_tokens: int = knob(3, 1, 8, help="Tokens drafted one after another in a round")
+    state: str = knob(
+        "normed",
+        help="Which of the target's last states the module reads: after the final norm, or before "
+        "it. The wrong one drafts worse, and changes nothing of the text",
+        choices=STATES,
+    )
 
 
 class Mtp(FeatureDrafter):
@@ -62,7 +56,9 @@ class Mtp(FeatureDrafter):
     def __init__(self, config: MtpConfig, kit: TargetKit) -> None:
         checkpoint, count = kit.trained("mtp"), config.num_draft_tokens
         self.backbone = "mtp" if updates_of(checkpoint) else ""
-        super().__init__(MtpNetwork(checkpoint, kit), (FeatureTap("normed"),), count - 1)
+        is_raw = config.state == "raw"
+        tap = FeatureTap("output", kit.num_layers - 1) if is_raw else FeatureTap("normed")
+        super().__init__(MtpNetwork(checkpoint, kit, is_raw=is_raw), (tap,), count - 1)
         self.chain = StaticTree((0,) * length for length in range(1, count + 1))
         self.vocab_size = kit.vocab_size
         if self.backbone:
@@ -76,51 +72,37 @@ class Mtp(FeatureDrafter):
 class MtpNetwork:
     """The module; embedding and head are the model's, which its update leaves as they are."""
 
-    def __init__(self, checkpoint: DrafterCheckpoint, kit: TargetKit) -> None:
-        checkpoint = _module_of(checkpoint, kit.num_layers)
-        _check(checkpoint, kit)
-        tensors = placed(checkpoint.tensors, kit)
-        eps = float(setting(checkpoint, "rms_norm_eps"))
+    def __init__(
+        self, checkpoint: DrafterCheckpoint, kit: TargetKit, *, is_raw: bool = False
+    ) -> None:
+        """is_raw: it reads states before the final norm, and goes on from its own before it."""
+        module = read_module(checkpoint, kit)
         self.ids = known_ids(checkpoint, kit)
-        self.layer = layer_of(checkpoint, tensors)
+        self.layer: Any = module.block  # what the rows of a lane ask of a layer, it has
         self.embed = kit.embed
-        self._embedding_norm, self._state_norm, self._input_norm, self._final_norm = (
-            norm_of(tensors[f"{LAYER}{name}.weight"], eps) for name in NORMS
-        )
-        self._projection = best_linear(tensors[LAYER + "eh_proj.weight"])
+        self._is_raw, self._module = is_raw, module
+        self._projection = best_linear(module.projection)
         self._head = target_head(checkpoint, self.ids, kit)
-        self.description = described(tensors, self.ids)
+        self.description = described(module.tensors, self.ids)
 
     def fused(self, features: Tensor) -> Tensor:
         return features
 
     def read(
-        self, tokens: Tensor, features: Tensor, depths: Tensor, visible: Tensor, cache: PackedCache
+        self, tokens: Tensor, features: Tensor, depths: Tensor, visible: Tensor, cache: Any
     ) -> Tensor:
-        """(n, H) after the module's own final norm: what the head reads, and the next step."""
-        normed = (self._embedding_norm(self.embed(tokens)), self._state_norm(features))
+        """(n, H): what the next step goes on from, and the head reads."""
+        module = self._module
+        embedded = self.embed(tokens)
+        if module.spelling.hides_first:
+            positions = depths + (cache.length + len(tokens) - visible.shape[1])
+            embedded = embedded * (positions > 0).to(embedded)[:, None]
+        normed = [module.embedding_norm(embedded), module.state_norm(features)]
+        if module.spelling.is_state_first:
+            normed.reverse()
         x = self._projection(torch.cat(normed, dim=-1))
-        return self._final_norm(self.layer.run(self._input_norm(x), x, depths, visible, cache))
+        out: Tensor = self.layer.run(x, depths, visible, cache)
+        return out if self._is_raw else module.final_norm(out)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        return self._head(hidden)
-
-
-def _module_of(checkpoint: DrafterCheckpoint, num_layers: int) -> DrafterCheckpoint:
-    """The module alone, its layer under the name that layers of drafters have here."""
-    prefix = f"model.layers.{num_layers}."
-    tensors = {
-        LAYER + name.removeprefix(prefix) if name.startswith(prefix) else name: tensor
-        for name, tensor in checkpoint.tensors.items()
-        if not name.startswith("backbone.") and name.removeprefix(prefix) not in REPEATED
-    }
-    return replace(checkpoint, tensors=tensors)
-
-
-def _check(checkpoint: DrafterCheckpoint, kit: TargetKit) -> None:
-    """ValueError: these are not the weights of such a module for this target."""
-    size = kit.hidden_size
-    norms: dict[str, Shape] = {f"{LAYER}{name}.weight": (size,) for name in NORMS}
-    projection: dict[str, Shape] = {LAYER + "eh_proj.weight": (size, 2 * size)}
-    required = layer_shapes(size, size) | norms | projection
-    check_tensors(checkpoint, required, optional_shapes(kit), "MTP")
+        return self._head(self._module.final_norm(hidden) if self._is_raw else hidden)

@@ -17,6 +17,7 @@ from specviz.drafters import drafter_class
 from specviz.drafters.base import Drafter, backbone_of
 from specviz.engine.arena import race
 from specviz.engine.lane import Lane, LaneParts
+from specviz.engine.probing import probe_all
 from specviz.engine.stopping import StopRule
 from specviz.engine.store import ModelStore, ReadyTarget
 from specviz.lm.base import FeatureTap, KVCache, LanguageModel
@@ -94,6 +95,7 @@ class _Run:
                 yield Progress("load", message("progress.tuned", method=backbone))
             reads[backbone] = yield from self._read_by(backbone)
         self.prefill_seconds = next(iter(reads.values())).seconds
+        yield from probe_all(self.target, self.request.lanes, self.drafters)
         for index, drafter in enumerate(self.drafters):
             title = recognised(drafter.title, "drafter.")
             yield Progress("load", message("progress.drafter", title=title))

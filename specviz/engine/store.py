@@ -15,13 +15,10 @@ from torch import Tensor
 
 from specviz.config import Precision, TargetSpec
 from specviz.drafters.base import CopySpec, TargetKit
+from specviz.drafters.inside import is_inside, load_drafter
+from specviz.drafters.probe import Agreement
 from specviz.lm.base import LanguageModel
-from specviz.lm.checkpoints import (
-    DrafterCheckpoint,
-    check_target,
-    load_checkpoint,
-    tokenizer_sha256,
-)
+from specviz.lm.checkpoints import DrafterCheckpoint, check_target, tokenizer_sha256
 from specviz.lm.device import pick_device
 from specviz.lm.loading import (
     LoadedLM,
@@ -55,6 +52,8 @@ class ReadyTarget:
     head_parts: dict[bytes, Tensor] = field(default_factory=dict)
     own_draft: LanguageModel | None = None
     tuned: dict[str, LanguageModel] = field(default_factory=dict)
+    # Of drafters whose weights do not tell their target, by drafter and knobs.
+    agreements: dict[object, Agreement] = field(default_factory=dict)
 
     def backbone(self, name: str) -> LanguageModel:
         """The model that decodes: "" the target itself, else the one tuned for the method `name`.
@@ -105,7 +104,7 @@ class ReadyTarget:
     def _trained(self, method: str) -> DrafterCheckpoint:
         if method not in self.checkpoints:
             folder = self._folder_of(method)
-            checkpoint, lm = load_checkpoint(folder), self.loaded.lm
+            checkpoint, lm = load_drafter(method, folder), self.loaded.lm
             check_target(
                 checkpoint,
                 hidden_size=lm.hidden_size,
@@ -122,6 +121,8 @@ class ReadyTarget:
         for root in (self.drafters_root, shipped):
             if root is not None and (root / method).is_dir():
                 return root / method
+        if is_inside(method, self.loaded.folder):
+            return self.loaded.folder
         names = {"method": method, "target": self.spec.title}
         raise Refusal(message("refusal.untrained_method", **names))
 

@@ -13,12 +13,15 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
+from specviz.lm.mimo import register_mimo
+
 
 def config_of(folder: Path) -> Any:
     if not (folder / "config.json").is_file():
         raise ValueError(
             f"{folder} has no config.json: give the folder of a transformers checkpoint."
         )
+    register_mimo()
     try:
         return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, TypeError, StrictDataclassError) as error:

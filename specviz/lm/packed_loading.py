@@ -22,7 +22,7 @@ from specviz.lm.packed import (
 from specviz.lm.packed_attention import HeadShape, Rotation
 from specviz.words import word
 
-MODEL_TYPES = ("llama", "mistral", "qwen2")  # the same layer, with or without q/k/v biases
+MODEL_TYPES = ("llama", "mistral", "qwen2", "mimo")  # the same layer, with or without q/k/v biases
 ROPE_TYPES = ("default", "linear", "llama3", "yarn")  # frequencies that do not change with length
 MakeLinear = Callable[[Tensor, Tensor | None], Linear]
 

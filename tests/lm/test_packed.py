@@ -228,7 +228,7 @@ def test_a_cache_keeps_to_its_capacity(llama: Path) -> None:
 @pytest.mark.parametrize(
     ("family", "overrides", "reason"),
     [
-        ("qwen3", {}, "for llama, mistral, qwen2 models only"),
+        ("qwen3", {}, "for llama, mistral, qwen2, mimo models only"),
         ("llama", {"hidden_act": "gelu"}, "has SiLU only, this model has gelu"),
         ("llama", {"mlp_bias": True}, "MLP layers have biases"),
         (

@@ -1,0 +1,56 @@
+"""Probing drafters whose weights do not say which target they are for, once for each that is loaded.
+
+A warning becomes part of the lane's description, so page, command line and trace all tell it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from specviz.config import LaneSpec
+from specviz.drafters import NEEDS_WEIGHTS
+from specviz.drafters.base import Drafter, backbone_of
+from specviz.drafters.probe import Agreement, first_agreement, probe_tokens
+from specviz.engine.store import ReadyTarget
+from specviz.trace import Progress
+from specviz.words import Refusal, message, recognised, word
+
+DRAFT_MODEL = "draft_model"
+
+
+def probe_all(
+    target: ReadyTarget, lanes: Sequence[LaneSpec], drafters: Sequence[Drafter]
+) -> Generator[Progress, None, None]:
+    """Progress for each that is probed; all must be started afterwards. The result is kept, and a
+    drafter that was hardly ever right says so of itself."""
+    for lane, drafter in zip(lanes, drafters, strict=True):
+        if not _is_unproven(target, lane.drafter):
+            continue
+        key = (lane.drafter, lane.knobs)
+        if key not in target.agreements:
+            title = recognised(drafter.title, "drafter.")
+            yield Progress("load", message("progress.probe", title=title))
+            target.agreements[key] = _agreement(target, drafter)
+        found = target.agreements[key]
+        if found.is_suspicious:
+            counts = {"right": str(found.num_right), "asked": str(found.num_asked)}
+            drafter.description = word("drafts.suspect", network=drafter.description, **counts)
+            title = recognised(drafter.title, "drafter.")
+            yield Progress("load", message("progress.suspect", title=title, **counts))
+
+
+def _is_unproven(target: ReadyTarget, drafter: str) -> bool:
+    """Ours name the target they were trained for, and were checked against it."""
+    checkpoint = target.checkpoints.get(NEEDS_WEIGHTS.get(drafter, drafter))
+    if checkpoint is None:
+        return drafter == DRAFT_MODEL and target.own_draft is not None
+    return "specviz_target" not in checkpoint.config
+
+
+def _agreement(target: ReadyTarget, drafter: Drafter) -> Agreement:
+    lm, text = target.backbone(backbone_of(drafter)), target.loaded.text
+    try:
+        tokens, start = probe_tokens(target.loaded.tokenizer, lm.max_context)
+        return first_agreement(drafter, lm, tokens, start, text.num_known_tokens)
+    except (Refusal, FloatingPointError):  # too long a text for it, no text, or no numbers
+        return Agreement(0, 0)  # its lane says so, if it is any matter there

@@ -110,8 +110,8 @@ def _method(options: argparse.Namespace, stop: threading.Event, out: TextIO, err
     export(course, training, simulated, options.out, command_of(options))
     out.write(
         f"{options.out} holds the drafter after {training.step:,} steps; CARD.md says what it is and "
-        f"how to use it. Held out, simulated: tau {simulated.chain_tau:.2f} of its chain, "
-        f"{simulated.tree_tau:.2f} of a tree of {simulated.tree_rows} rows.\n"
+        f"how to use it. Held out, simulated: tau {simulated.chain.tau:.2f} of its chain, "
+        f"{simulated.tree.tau:.2f} of a tree of {simulated.tree_rows} rows.\n"
     )
     return DONE
 

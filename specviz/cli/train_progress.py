@@ -65,11 +65,11 @@ class LossLines:
             self._sums, self._count = {}, 0
 
     def tell(self, step: int, simulated: Simulated) -> None:
-        rates = " ".join(f"{rate:.3f}" for rate in simulated.conditional)
+        rates = " ".join(f"{rate:.3f}" for rate in simulated.chain.conditional)
         self._write(
             f"step {step}, held out (simulated): by depth {rates}; tau of the chain "
-            f"{simulated.chain_tau:.2f}, of a tree of {simulated.tree_rows} rows "
-            f"{simulated.tree_tau:.2f}; {simulated.num_starts:,} places"
+            f"{simulated.chain.tau:.2f}, of a tree of {simulated.tree_rows} rows "
+            f"{simulated.tree.tau:.2f}; {simulated.num_starts:,} places"
         )
 
     def close(self) -> None:

@@ -14,10 +14,21 @@ RANKS = torch.tensor([[0, 0, 1], [0, 2, 0], [1, 0, -1], [10, 0, 0]])
 
 def test_a_chain_is_accepted_while_first_guesses_are_right() -> None:
     found = simulate(RANKS)
-    # Depth 1: starts 0 and 1 of four. Depth 2: start 0 of those. Depth 3: none.
-    assert found.conditional == (2 / 4, 1 / 2, 0.0)
-    assert found.chain_tau == pytest.approx(1 + 1 / 2 + 1 / 4)
+    # Two rounds: from start 0, which accepts two tokens and gets a third of the target; and from
+    # start 3, where the first guess is wrong.
+    assert found.chain.conditional == (1 / 2, 1.0, 0.0)
+    assert found.chain.tau == (3 + 1) / 2
     assert found.num_starts == 4
+
+
+def test_rounds_start_where_the_last_one_ended() -> None:
+    """Averaged over all places, easy stretches counted at each of their tokens, although decoding
+    enters them once: the figure was a sixth above what the engine then reached."""
+    hard, easy = [[10, 0]], [[0, 0]] * 3
+    found = simulate(torch.tensor(hard * 3 + easy))
+    assert found.chain.tau == (1 + 1 + 1 + 3) / 4
+    assert found.chain.starts == (0, 1, 2, 3)
+    assert found.hit_rates[0][0] == 1 / 4
 
 
 def test_hit_rates_leave_out_what_is_behind_the_end() -> None:
@@ -29,24 +40,31 @@ def test_hit_rates_leave_out_what_is_behind_the_end() -> None:
 
 def test_a_tree_of_all_paths_accepts_what_was_found_at_all() -> None:
     found = simulate(RANKS, tree_rows=2000)
-    # Starts 0 and 1 down to depth 3, start 2 down to depth 2 where its text ends, start 3 nowhere.
-    assert found.tree_tau == pytest.approx(1 + 3 / 4 + 3 / 4 + 3 / 4)
+    # One round from start 0 takes all three levels and the target's own token: four places.
+    assert found.tree.conditional == (1.0, 1.0, 1.0)
+    assert found.tree.tau == 4.0
+
+
+def test_what_is_behind_the_end_of_a_text_is_neither_kept_nor_lost() -> None:
+    found = simulate(RANKS[2:3], tree_rows=2000)
+    assert found.tree.conditional == (1.0, 1.0, 0.0)
+    assert found.tree.tau == 3.0
 
 
 def test_a_tree_that_holds_the_chain_accepts_no_less() -> None:
     """Where hard places stay hard, the product of hit rates fell below the chain's own tau."""
     easy, hard = [[0, 0, 0, 0]] * 5, [[10, 10, 10, 10]] * 5
     found = simulate(torch.tensor(easy + hard), tree_rows=5)
-    assert found.chain_tau == pytest.approx(1 + 4 * 0.5)
-    assert found.tree_tau == found.chain_tau
+    assert found.chain.tau == pytest.approx((5 + 5 * 1) / 6)
+    assert found.tree.tau == found.chain.tau
 
 
 def test_acceptance_is_what_a_file_says() -> None:
     facts = acceptance(simulate(RANKS, tree_rows=2000))
     assert facts == {
-        "conditional": [0.5, 0.5, 0.0],
-        "chain_tau": 1.75,
-        "tree_tau": 3.25,
+        "conditional": [0.5, 1.0, 0.0],
+        "chain_tau": 2.0,
+        "tree_tau": 4.0,
         "tree_rows": 2000,
         "places": 4,
     }

@@ -33,6 +33,8 @@ function makeFacts(root, { words }) {
     }
     const knobs = lanes.filter((lane) => tell(lane.knobs));
     made.push(["lanes", knobs.map((lane) => lane.name + ": " + tell(lane.knobs)).join("\n")]);
+    made.push(["read_costs", start.read_costs]);
+    if (settings) made.push(["adaptive", settings.is_adaptive ? word("page.adaptive_on") : ""]);
     if (versions) made.push(["versions", joined(Object.entries(versions))]);
     made.push(["commit", start.commit]);
     return made.filter(([, value]) => value !== undefined && value !== "");

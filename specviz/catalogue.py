@@ -30,7 +30,6 @@ class PublishedTarget:
     shape: DecoderShape
     licence: str
     is_gated: bool = False  # its owner must let an account in first
-    needs_own_code: bool = False  # transformers has no such model; its repository brings one
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,6 @@ class PublishedDrafter:
     is_gated: bool = False
     shape: DecoderShape | None = None  # of a draft model; the others follow their target's
     has_own_embedding: bool = False  # the file repeats the target's embedding
-    is_in_target: bool = False  # nothing to fetch: the target's checkpoint holds it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class Pair:
     def download_bytes(self) -> int:
         """Of both: published checkpoints are 16-bit, whatever they are kept as here."""
         target = weight_bytes(self.target.shape, "bfloat16") + TOKENIZER_BYTES
-        return target + (0 if self.drafter.is_in_target else self.drafter_bytes)
+        return target + self.drafter_bytes
 
     @property
     def drafter_bytes(self) -> int:
@@ -84,6 +82,15 @@ class Memory:
     @property
     def total(self) -> int:
         return self.weights + self.cache + self.drafter + self.drafter_cache
+
+
+def drafters_of(target: str) -> dict[str, PublishedDrafter]:
+    """By method, the first of the catalogue's for the target of this name."""
+    found: dict[str, PublishedDrafter] = {}
+    for pair in PAIRS:
+        if pair.target.name == target:
+            found.setdefault(pair.drafter.method, pair.drafter)
+    return found
 
 
 def memory_of(pair: Pair, form: Form, num_tokens: int) -> Memory:
@@ -212,7 +219,6 @@ MIMO_7B = PublishedTarget(
         has_qkv_bias=True,
     ),
     "MIT",
-    needs_own_code=True,
 )
 
 _QWEN3_0_6B = PublishedDrafter(
@@ -279,5 +285,5 @@ PAIRS: tuple[Pair, ...] = (
     Pair(VICUNA_7B, PublishedDrafter("FasterDecoding/medusa-vicuna-7b-v1.3", "medusa")),
     Pair(VICUNA_7B, PublishedDrafter("double7/vicuna-68m", "draft_model", OPEN, shape=_LLAMA_68M)),
     Pair(VICUNA_13B, _eagle3("yuhuili/EAGLE3-Vicuna1.3-13B", OPEN)),
-    Pair(MIMO_7B, PublishedDrafter("XiaomiMiMo/MiMo-7B-RL", "mtp", "MIT", is_in_target=True)),
+    Pair(MIMO_7B, PublishedDrafter("XiaomiMiMo/MiMo-7B-RL", "mtp", "MIT")),
 )

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
+from specviz.fitting import Fit
 from specviz.words import Message, Refusal, message
 
 KnobValue: TypeAlias = int | float | bool | str
-Precision: TypeAlias = Literal["auto", "bfloat16", "float32"]
+Precision: TypeAlias = Literal["auto", "bfloat16", "float32", "int8", "nf4", "fp4"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 VerificationRule: TypeAlias = Literal["rejection", "coupled"]
 Exactness: TypeAlias = Literal["exact", "lossy"]
 
@@ -61,12 +63,14 @@ class Request:
     max_new_tokens: int = 128
     stop_strings: tuple[str, ...] = ()
     seed: int = 0
+    is_adaptive: bool = False  # budgets nobody set follow from what reads cost on this machine
 
     def __post_init__(self) -> None:
         _check("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS_LIMIT)
         _check("seed", self.seed, 0, 2**63 - 1)
-        choose(message("field.precision"), self.precision, ("auto", "bfloat16", "float32"))
+        choose(message("field.precision"), self.precision, PRECISIONS)
         choose(message("field.verification"), self.verification, ("rejection", "coupled"))
+        _check_switch(message("field.is_adaptive"), self.is_adaptive)
         if not isinstance(self.prompt, str) or not self.prompt.strip("\u200b \t\r\n"):
             raise Refusal(message("refusal.prompt_empty"))
         if (count := len(self.prompt)) > MAX_PROMPT_CHARACTERS:
@@ -130,6 +134,8 @@ class TargetSpec:
     licence: str
     source: str  # where its weights come from, for people
     path: str = ""  # a folder with a transformers checkpoint; empty: fetched by name
+    repository: str = ""  # on the Hub, of a target that is fetched from there alone
+    is_gated: bool = False  # its owner must let an account in first
     has_chat_template: bool = True  # a base model has none: its prompts are raw text
 
 
@@ -140,6 +146,8 @@ class Catalog:
     targets: tuple[TargetSpec, ...]
     drafters: tuple[DrafterInfo, ...]
     untrained: frozenset[tuple[str, str]] = frozenset()  # (target, drafter) without weights here
+    fits: tuple[Fit, ...] = ()  # published pairs: which of them fit this machine, and why not
+    precisions: tuple[Precision, ...] = ("auto", "bfloat16", "float32")  # that can be had here
 
     def can_run(self, target: str, drafter: str) -> bool:
         return (target, drafter) not in self.untrained
@@ -198,6 +206,11 @@ def _check(name: str, value: object, low: float, high: float) -> None:
     ok = isinstance(value, int) if whole else isinstance(value, (int, float))
     if isinstance(value, bool) or not ok or not low <= value <= high:  # type: ignore[operator]
         raise _out_of_range(message("field." + name), value, low, high, is_whole=whole)
+
+
+def _check_switch(name: Message, value: object) -> None:
+    if not isinstance(value, bool):
+        raise Refusal(message("refusal.true_or_false", name=name, value=shown(value)))
 
 
 def _out_of_range(

@@ -7,9 +7,11 @@ is `specviz/lm/weights.py`.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from specviz.catalogue import PAIRS, PublishedTarget
 from specviz.config import TargetSpec
 
 
@@ -19,6 +21,8 @@ class HubSource:
 
     repository: str
     revision: str
+    is_gated: bool = False  # it may ask who you are: the account logged in here is named
+    is_drafter: bool = False  # config.json and weights alone, pickled ones too
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +145,40 @@ DEFAULT_SOURCES = WeightSources(
 )
 
 SHIPPED_DRAFTERS = Path(__file__).parents[1] / "assets" / "drafters"  # by target, then by method
-TARGETS: tuple[TargetSpec, ...] = (DEFAULT_TARGET,)
+TARGETS: tuple[TargetSpec, ...] = (DEFAULT_TARGET,)  # those that run anywhere
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # owner/name
 WEIGHT_SOURCES: dict[str, WeightSources] = {DEFAULT_TARGET.name: DEFAULT_SOURCES}
+
+
+def published_target(target: PublishedTarget) -> TargetSpec:
+    """A target of the catalogue, fetched from the Hub alone."""
+    return TargetSpec(
+        name=target.name,
+        title=target.title,
+        licence=target.licence,
+        source=f"the Hub ({target.repository})",
+        repository=target.repository,
+        is_gated=target.is_gated,
+    )
+
+
+PUBLISHED: tuple[TargetSpec, ...] = tuple(
+    map(published_target, dict.fromkeys(pair.target for pair in PAIRS))
+)
+
+
+def hub_target(repository: str) -> TargetSpec:
+    """Any repository of the Hub as a target. What is in it is checked when it is fetched."""
+    known = (spec for spec in PUBLISHED if spec.repository == repository)
+    unknown = TargetSpec(
+        name=f"hub:{repository}",
+        title=repository,
+        licence="as its model page says",
+        source=f"the Hub ({repository})",
+        repository=repository,
+        is_gated=True,  # not known: the person's own account is used if there is one
+    )
+    return next(known, unknown)
 
 
 def local_target(path: str) -> TargetSpec:

@@ -11,15 +11,17 @@ import gzip
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
-from specviz.config import Catalog, Request, TargetSpec, checked
-from specviz.presets import SHIPPED_DRAFTERS, TARGETS, local_target
+from specviz.catalogue import drafters_of
+from specviz.config import PRECISIONS, Catalog, Request, TargetSpec, checked
+from specviz.fitting import Fit, best_target, fits_on
+from specviz.presets import PUBLISHED, SHIPPED_DRAFTERS, TARGETS, local_target
 from specviz.trace import Failure, Progress, SessionEvent, TraceEvent
 from specviz.trace_io import dump_event, load_events
 from specviz.words import Message, Told, message, said, tell
@@ -92,15 +94,23 @@ class LiveSession:
 
     def __init__(
         self,
-        target: Path | None = None,
+        target: Path | TargetSpec | None = None,
         draft: Path | None = None,
         drafters: Path | None = None,
     ) -> None:
-        own = () if target is None else (local_target(str(target)),)
-        self._targets: tuple[TargetSpec, ...] = (*own, *TARGETS)
+        if isinstance(target, Path):
+            target = local_target(str(target))
+        # Offered first, whether it fits or not.
+        self._own: tuple[TargetSpec, ...] = () if target is None else (target,)
+        self._targets: tuple[TargetSpec, ...] = tuple(
+            dict.fromkeys((*self._own, *TARGETS, *PUBLISHED))
+        )
         self.draft = draft  # a folder given for the draft model, if any
         self.drafters = drafters  # a folder of trained drafters of one's own, if any
         self._engine: Engine | None = None
+        self._fits: tuple[Fit, ...] | None = None  # of published pairs, once it is known
+        self._best: str | None = None
+        self._is_quantising = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
         self._line: list[_Ticket] = []
         self._lock = threading.Lock()
@@ -109,18 +119,40 @@ class LiveSession:
     def catalog(self) -> Catalog:
         from specviz.drafters import DRAFTERS, NEEDS_WEIGHTS, drafter_info
 
+        offered = self._offered()
         untrained = {
             (target.name, drafter)
-            for target in self._targets
+            for target in offered
             for drafter, method in NEEDS_WEIGHTS.items()
             if not self._has_weights(target.name, method)
         }
-        return Catalog(self._targets, tuple(map(drafter_info, DRAFTERS)), frozenset(untrained))
+        return Catalog(
+            offered,
+            tuple(map(drafter_info, DRAFTERS)),
+            frozenset(untrained),
+            self._fits or (),
+            PRECISIONS if self._is_quantising else PRECISIONS[:3],
+        )
+
+    def _offered(self) -> tuple[TargetSpec, ...]:
+        """The owner's own target, then on a GPU the best that fits it, the default one, and the
+        published ones for which there is room. The machine is looked at once, while it is idle."""
+        if self._fits is None:
+            from specviz.lm.room import room_here
+
+            room = room_here()
+            self._fits, self._is_quantising = fits_on(room), room.is_quantising
+            self._best = best_target(self._fits, room)
+        able = {f.pair.target.name for f in self._fits if f.why_not is None}
+        best = tuple(spec for spec in PUBLISHED if spec.name == self._best)
+        rest = tuple(spec for spec in PUBLISHED if spec.name in able)
+        return tuple(dict.fromkeys((*self._own, *best, *TARGETS, *rest)))
 
     def _has_weights(self, target: str, method: str) -> bool:
         """Whether a folder of them lies where the engine would look; what is in it, it says later."""
         roots = (self.drafters, SHIPPED_DRAFTERS / target)
-        return any(root is not None and (root / method).is_dir() for root in roots)
+        is_here = any(root is not None and (root / method).is_dir() for root in roots)
+        return is_here or method in drafters_of(target)  # else fetched when a lane asks for it
 
     def events(self, request: Request) -> Iterator[SessionEvent]:
         try:
@@ -156,9 +188,6 @@ class LiveSession:
         disturbs the other's clock."""
         return self._thread.submit(job).result()
 
-    def target(self, name: str) -> TargetSpec:
-        return next(spec for spec in self._targets if spec.name == name)
-
     def close(self) -> None:
         """End all runs and give the engine's thread back."""
         with self._lock:
@@ -184,21 +213,31 @@ class LiveSession:
             return self._latest  # the run ahead is still loading, most likely what this one needs
         return Progress("queued", message("progress.queued", n=place), done=place)
 
+    def target(self, name: str) -> TargetSpec:
+        return next(spec for spec in self._targets if spec.name == name)
+
+    def run_here(
+        self, request: Request, is_cancelled: Callable[[], bool]
+    ) -> Generator[SessionEvent, None, None]:
+        """A checked request in the caller's own thread, without the line; whatever breaks ends it as
+        a Failure. For the engine's thread, or a process that serves one run at a time."""
+        try:
+            yield from self._engine_here().run(request, is_cancelled)
+        except Exception as error:  # noqa: BLE001 - the one place where a run's errors end
+            yield Failure(_said(error), isinstance(error, ValueError))
+
     def _serve(self, ticket: _Ticket) -> None:
         """In the engine's thread: one run from start to end, whatever happens to it."""
         try:
             if not ticket.is_cancelled.is_set():
                 self._pass_on(ticket)
-        except Exception as error:  # noqa: BLE001 - the one place where a run's errors end
-            ticket.events.put(Failure(_said(error), isinstance(error, ValueError)))
         finally:
             self._latest = None
             ticket.events.put(None)
             self._leave(ticket)
 
     def _pass_on(self, ticket: _Ticket) -> None:
-        events = self._engine_here().run(ticket.request, ticket.is_cancelled.is_set)
-        with closing(events):
+        with closing(self.run_here(ticket.request, ticket.is_cancelled.is_set)) as events:
             for event in events:
                 self._latest = event if isinstance(event, Progress) else None
                 if self._latest is not None and ticket.is_cancelled.is_set():

@@ -206,6 +206,37 @@ def another_row_pays(survival: float, tau: float, cost_now: float, cost_then: fl
     return survival / tau > (cost_then - cost_now) / cost_now
 
 
+def rising(costs: Sequence[float]) -> list[float]:
+    """The nearest costs that never fall, by least squares: neighbours that do become their mean."""
+    runs: list[list[float]] = []
+    for cost in costs:
+        runs.append([cost])
+        while len(runs) > 1 and _mean(runs[-2]) > _mean(runs[-1]):
+            last = runs.pop()
+            runs[-1] += last
+    return [_mean(run) for run in runs for _ in run]
+
+
+def paying_rows(chances: Sequence[float], costs: Costs, num_steps: float) -> int:
+    """How many rows a tree should have, the root included: where no further ones pay.
+
+    chances: that a row below the root is kept, the likeliest first; num_steps: passes of the
+    drafter in a round. Rows are added as long as they make tokens per cost larger, alone or
+    together, since kernels for several rows have steps. 1: nothing pays, decode plainly.
+    """
+    tau, best, best_rows = 1.0, 1.0, 1  # plain decoding: a token per step
+    for num_rows, chance in enumerate(chances, start=2):
+        tau += chance
+        rate = tau / round_cost(costs, num_rows=num_rows, num_steps=num_steps)
+        if rate > best:
+            best, best_rows = rate, num_rows
+    return best_rows
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
 def _check_alpha(alpha: float) -> None:
     if not 0 <= alpha <= 1:
         raise ValueError(f"An acceptance rate lies between 0 and 1; got {alpha!r}.")

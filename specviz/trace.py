@@ -145,6 +145,7 @@ class RunStart:
     machine: str
     versions: dict[str, str]
     commit: str
+    read_costs: tuple[tuple[int, float], ...] = ()  # (n, T(n) / T(1)) of the target, measured here
     schema: int = SCHEMA
     kind: Literal["run_start"] = "run_start"
 

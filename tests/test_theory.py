@@ -221,3 +221,26 @@ def test_another_row_pays_exactly_when_the_speed_grows() -> None:
         tau, now, then = 2.0, 1.4, 1.5
         grows = (tau + survival) / then > tau / now
         assert theory.another_row_pays(survival, tau, now, then) == grows
+
+
+def test_the_nearest_costs_that_never_fall() -> None:
+    assert theory.rising([1.0, 1.2, 1.1, 3.0]) == pytest.approx([1.0, 1.15, 1.15, 3.0])
+    assert theory.rising([3.0, 2.0, 1.0]) == pytest.approx([2.0, 2.0, 2.0])
+    assert theory.rising([]) == []
+
+
+def test_rows_are_added_as_long_as_they_pay_even_over_a_step_of_the_kernel() -> None:
+    """The second row costs as much as four: alone it does not pay, with the next two it does."""
+    costs = Costs(0.0, 0.0, ((1, 1.0), (2, 1.8), (4, 1.8), (5, 9.0)))
+    assert theory.paying_rows([0.6, 0.5, 0.5, 0.5], costs, 0) == 4
+    assert theory.paying_rows([0.6], costs, 0) == 1
+    assert theory.paying_rows([], costs, 0) == 1
+
+
+def test_a_dear_drafter_wants_more_rows_of_each_round() -> None:
+    """What a round costs anyway is shared by more rows: the optimum moves out."""
+    chances = [0.8**depth for depth in range(1, 16)]
+    reads = tuple((n, 1 + 0.1 * (n - 1)) for n in (1, 16))
+    cheap = theory.paying_rows(chances, Costs(0.0, 0.0, reads), 4)
+    dear = theory.paying_rows(chances, Costs(0.2, 0.0, reads), 4)
+    assert 1 < cheap < dear

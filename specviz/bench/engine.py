@@ -15,13 +15,14 @@ from specviz.bench.generate import Generate, fastest
 from specviz.bench.getting import Tell, finished
 from specviz.bench.lanes import LaneTiming, time_lane
 from specviz.bench.machine import load_average
-from specviz.bench.passes import Equality, ReadCost, ReadShape, compare_reads, read_costs
+from specviz.bench.passes import Equality, ReadShape, compare_reads
 from specviz.config import PLAIN_DRAFTER, LaneSpec, Request, TargetSpec
 from specviz.trace import RunStart
 
 if TYPE_CHECKING:
     from specviz.engine import Engine
     from specviz.engine.store import ReadyTarget
+    from specviz.lm.reads import ReadCost
 
 PROMPTS = (
     "Tell a long story about a gardener who finds an old map under a pear tree.",
@@ -115,6 +116,7 @@ class EngineReport:
 def measure_engine(spec: TargetSpec, plan: Plan, tell: Tell) -> EngineReport:
     """ValueError: the target cannot be used. CannotMeasureError: there is none to measure."""
     from specviz.engine import Engine
+    from specviz.lm.reads import read_costs
 
     load = load_average()
     engine = Engine([spec])

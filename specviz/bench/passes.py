@@ -1,13 +1,12 @@
-"""Passes of a language model, timed and compared. Knows `LanguageModel` and nothing of lanes.
+"""Passes of a language model, compared. Knows `LanguageModel` and nothing of lanes.
 
-Torch is imported inside the calls; the model comes from whoever measures.
+Torch is not imported; the model comes from whoever measures. What passes cost is `lm.reads`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 
 from specviz.tree import DraftTree
@@ -17,17 +16,7 @@ if TYPE_CHECKING:
 
     from specviz.lm.base import KVCache, LanguageModel
 
-WARM_UP_ROUNDS = 2
 START_STEP = 4  # tokens between two reads that are compared with one-row decoding
-
-
-@dataclass(frozen=True, slots=True)
-class ReadCost:
-    """A pass over `num_rows` rows, beside passes over one row in the same rounds."""
-
-    num_rows: int
-    milliseconds: float  # median
-    over_one_row: float  # median over the rounds of (this pass / the one-row pass)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,42 +45,6 @@ class Equality:
     num_compared: int
     num_equal: int  # all V logits, bit for bit
     num_flips: int  # rows whose likeliest token is another
-
-
-def read_costs(
-    lm: LanguageModel, context: Sequence[int], row_counts: Sequence[int], num_rounds: int
-) -> list[ReadCost]:
-    """Each number of rows read once per round behind `context`, which grows by a token a round."""
-    from specviz.lm.device import Stopwatch
-
-    cache = lm.new_cache(len(context) + WARM_UP_ROUNDS + num_rounds + max(row_counts))
-    lm.prefill(context, cache)
-    trees = {count: binary_tree(count) for count in row_counts}
-    rounds: list[dict[int, float]] = []
-    for index in range(WARM_UP_ROUNDS + num_rounds):
-        first = index % len(row_counts)  # nobody always comes after the largest
-        seconds = {}
-        for count in (*row_counts[first:], *row_counts[:first]):
-            watch = Stopwatch(lm.device)
-            lm.read(trees[count], cache)
-            seconds[count] = watch.lap()
-        rounds.append(seconds)
-        cache.keep((0,))
-    timed = rounds[WARM_UP_ROUNDS:]
-    return [
-        ReadCost(
-            num_rows=count,
-            milliseconds=1000 * median(s[count] for s in timed),
-            over_one_row=median(s[count] / s[1] for s in timed),
-        )
-        for count in row_counts
-    ]
-
-
-def binary_tree(num_rows: int) -> DraftTree:
-    """Two children under every row, as far as the rows go."""
-    parents = (-1, *((row - 1) // 2 for row in range(1, num_rows)))
-    return DraftTree(tuple(range(num_rows)), parents)
 
 
 def compare_reads(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from specviz.bench.machine import Machine, describe_here, kept_weights
 from specviz.cli import DONE
 from specviz.config import DrafterInfo, Knob, TargetSpec
+from specviz.fitting import Fit
 from specviz.session import LiveSession
+from specviz.views.published import words_of
+from specviz.words import tell
 
 
 def models(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
@@ -17,11 +20,22 @@ def models(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
     catalog = LiveSession().catalog()
     lines = [*_machine_lines(describe_here()), "", "Targets (--target NAME, or a folder of yours):"]
     lines += map(_target_line, catalog.targets)
+    lines += ["", *_published_lines(catalog.fits)]
     lines += ["", "Drafters (--lanes NAME:KNOB=VALUE,NAME, ...):"]
     for info in catalog.drafters:
         lines += _drafter_lines(info)
     out.write("\n".join(lines) + "\n")
     return DONE
+
+
+def _published_lines(fits: Sequence[Fit]) -> Iterator[str]:
+    """Every published pair: what it is, what it takes, whether it fits here."""
+    yield "Published pairs (--target NAME); memory as bf16 / int8 / nf4:"
+    for one in fits:
+        row = words_of(one)
+        yield f"  {row.target} + {row.drafter}"
+        yield f"      {tell(row.licence)}; download {row.download}; memory {row.memory}"
+        yield f"      {tell(row.verdict)}"
 
 
 def _machine_lines(machine: Machine) -> list[str]:

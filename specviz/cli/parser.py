@@ -9,7 +9,7 @@ from typing import NoReturn
 from specviz.bench.prompts import OWN_PROMPTS
 from specviz.cli import BAD_INPUT
 from specviz.cli.train_words import add_train
-from specviz.config import MAX_NEW_TOKENS_LIMIT, PLAIN_DRAFTER, LaneSpec, Request
+from specviz.config import MAX_NEW_TOKENS_LIMIT, PLAIN_DRAFTER, PRECISIONS, LaneSpec, Request
 from specviz.presets import DEFAULT_TARGET
 
 DEFAULTS = Request("-", (LaneSpec(PLAIN_DRAFTER),))
@@ -27,7 +27,10 @@ LANES_HELP = (
     "`models` lists drafters and knobs"
 )
 RAW_HELP = "continue the prompt as it stands, without chat template"
-TARGET_HELP = "a target by name (see `models`), or the folder of a transformers checkpoint"
+TARGET_HELP = (
+    "a target by name (see `models`), the folder of a transformers checkpoint, or a repository of "
+    "the Hub as owner/name"
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -68,6 +71,7 @@ def _add_run(words: argparse.ArgumentParser) -> None:
         help=f"the answer ends here at the latest (1 to {MAX_NEW_TOKENS_LIMIT}; "
         "default: %(default)s)",
     )
+    _add_adaptive(words)
     words.add_argument(
         "--stop", action="append", default=[], metavar="TEXT", help="end at this text; repeatable"
     )
@@ -89,9 +93,19 @@ def _add_models(words: argparse.ArgumentParser) -> None:
     )
     words.add_argument(
         "--precision",
-        choices=("auto", "bfloat16", "float32"),
+        choices=PRECISIONS,
         default=DEFAULTS.precision,
-        help="float32 is the exact reference, and slower (default: %(default)s)",
+        help="float32 is the exact reference, and slower; int8, nf4 and fp4 keep a large target's "
+        "layers in fewer bits (default: %(default)s)",
+    )
+
+
+def _add_adaptive(words: argparse.ArgumentParser) -> None:
+    words.add_argument(
+        "--adaptive-budget",
+        action="store_true",
+        help="a tree's budget that no knob sets becomes the width where the next row stops paying, "
+        "by what reads of several rows cost on this machine",
     )
 
 

@@ -58,20 +58,23 @@ def request_of(options: argparse.Namespace) -> Request:
         max_new_tokens=options.max_new_tokens,
         stop_strings=tuple(options.stop),
         seed=options.seed,
+        is_adaptive=options.adaptive_budget,
     )
 
 
 def find_target(text: str) -> TargetSpec:
-    """A target by its name, or a folder as one. ValueError: it is neither."""
-    named = {spec.name: spec for spec in TARGETS}
+    """A target by its name, a folder or a Hub repository as one. ValueError: it is none of them."""
+    named = {spec.name: spec for spec in (*TARGETS, *PUBLISHED)}
     if text in named:
         return named[text]
-    if not Path(text).expanduser().is_dir():
-        raise ValueError(
-            f"--target takes a name ({', '.join(named)}) or the folder of a checkpoint; "
-            f"got {text!r}."
-        )
-    return local_target(text)
+    if Path(text).expanduser().is_dir():
+        return local_target(text)
+    if HUB_ID.fullmatch(text) and not Path(text).parent.exists():
+        return hub_target(text)
+    raise ValueError(
+        f"--target takes a name ({', '.join(named)}), the folder of a checkpoint, or a repository "
+        f"of the Hub as owner/name; got {text!r}."
+    )
 
 
 def open_session(target: TargetSpec, draft: Path | None, drafters: Path | None) -> LiveSession:
@@ -80,7 +83,7 @@ def open_session(target: TargetSpec, draft: Path | None, drafters: Path | None) 
         raise ValueError(f"--draft takes the folder of a checkpoint; got {str(draft)!r}.")
     if drafters is not None and not drafters.is_dir():
         raise ValueError(f"--drafters takes a folder of trained drafters; got {str(drafters)!r}.")
-    return LiveSession(Path(target.path) if target.path else None, draft, drafters)
+    return LiveSession(None if target in TARGETS else target, draft, drafters)
 
 
 def check_out(path: Path | None, option: str = "--out") -> None:

@@ -16,6 +16,7 @@ from specviz.config import Request, TargetSpec, lane_names
 from specviz.drafters import drafter_class
 from specviz.drafters.base import Drafter, backbone_of
 from specviz.engine.arena import race
+from specviz.engine.budgets import lane_config
 from specviz.engine.lane import Lane, LaneParts
 from specviz.engine.probing import probe_all
 from specviz.engine.stopping import StopRule
@@ -48,6 +49,7 @@ class Engine:
     ) -> Generator[SessionEvent, None, None]:
         """Progress, then the trace. ValueError, WeightsUnavailable: why the run cannot start."""
         target = yield from self.store.get(self.targets[request.target], request.precision)
+        yield from self.store.bring_drafters(target, (lane.drafter for lane in request.lanes))
         watch = Stopwatch(self.store.device)
         run = _Run(request, target)
         yield from run.read_prompt()
@@ -77,9 +79,14 @@ class _Run:
         _check_length(self.tokens, target)
         kit = target.kit()
         classes = [drafter_class(spec.drafter) for spec in request.lanes]
-        self.drafters: list[Drafter] = [
-            cls(cls.Config(**dict(spec.knobs)), kit)
+        self.configs: list[Any] = [
+            lane_config(
+                *(cls, spec, target.read_costs, kit.num_layers), is_adaptive=request.is_adaptive
+            )
             for cls, spec in zip(classes, request.lanes, strict=True)
+        ]
+        self.drafters: list[Drafter] = [
+            cls(config, kit) for cls, config in zip(classes, self.configs, strict=True)
         ]
         self.names = lane_names(request.lanes)
         self.lanes: list[Lane] = []
@@ -152,7 +159,7 @@ class _Run:
             vocab_size=lm.vocab_size,
             device=str(lm.device),
             dtype=str(lm.dtype).removeprefix("torch."),
-            quantisation="none",
+            quantisation=loaded.quantisation,
             path=lm.path,
         )
         return RunStart(
@@ -165,11 +172,12 @@ class _Run:
             machine=describe_machine(lm.device),
             versions=library_versions(),
             commit=_commit(),
+            read_costs=self.target.read_costs,
         )
 
     def lane_started(self, lane: Lane) -> LaneStart:
         spec, drafter = self.request.lanes[lane.index], self.drafters[lane.index]
-        config: Any = drafter.Config(**dict(spec.knobs))
+        config = self.configs[lane.index]
         return LaneStart(
             lane=lane.index,
             name=self.names[lane.index],

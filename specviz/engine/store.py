@@ -6,31 +6,42 @@ Loading another target drops the one before it, copies included, so that memory 
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from specviz.catalogue import drafters_of
 from specviz.config import Precision, TargetSpec
+from specviz.drafters import NEEDS_WEIGHTS
 from specviz.drafters.base import CopySpec, TargetKit
 from specviz.drafters.inside import is_inside, load_drafter
 from specviz.drafters.probe import Agreement
+from specviz.fitting import WORKING_BYTES, gib
 from specviz.lm.base import LanguageModel
 from specviz.lm.checkpoints import DrafterCheckpoint, check_target, tokenizer_sha256
 from specviz.lm.device import pick_device
+from specviz.lm.load_steps import LoadSteps
 from specviz.lm.loading import (
     LoadedLM,
+    form_of,
     load_copy,
     load_target,
     load_tuned,
+    needed_bytes,
     why_not_copied_in_int4,
 )
 from specviz.lm.low_rank import updates_of
+from specviz.lm.quantised import QUANTISED
+from specviz.lm.reads import Curve, kept_or_measured
+from specviz.lm.room import free_bytes
 from specviz.lm.vocabulary import check_same_tokens
-from specviz.lm.weights import fetch
+from specviz.lm.weights import fetch, fetch_drafter
 from specviz.presets import SHIPPED_DRAFTERS
+from specviz.shapes import Form
 from specviz.trace import Progress
 from specviz.words import Refusal, message, recognised
 
@@ -46,11 +57,13 @@ class ReadyTarget:
     source: str
     loaded: LoadedLM
     draft_folder: Path | None
+    read_costs: Curve
     drafters_root: Path | None = None
     copies: dict[CopySpec, LanguageModel] = field(default_factory=dict)
     checkpoints: dict[str, DrafterCheckpoint] = field(default_factory=dict)
     head_parts: dict[bytes, Tensor] = field(default_factory=dict)
     own_draft: LanguageModel | None = None
+    fetched: dict[str, Path] = field(default_factory=dict)  # published drafters, by method
     tuned: dict[str, LanguageModel] = field(default_factory=dict)
     # Of drafters whose weights do not tell their target, by drafter and knobs.
     agreements: dict[object, Agreement] = field(default_factory=dict)
@@ -95,8 +108,11 @@ class ReadyTarget:
         return self.copies[spec]
 
     def _own_draft(self) -> LanguageModel | None:
-        if self.own_draft is None and self.draft_folder is not None:
-            draft = load_target(self.draft_folder, self.precision, self.loaded.lm.device)
+        folder = self.draft_folder or self.fetched.get("draft_model")
+        if self.own_draft is None and folder is not None:
+            # Only a target is worth quantising: a draft is small, and wrong oftener.
+            precision = "auto" if self.loaded.form in QUANTISED else self.precision
+            draft = load_target(folder, precision, self.loaded.lm.device)
             check_same_tokens(self.loaded.tokenizer, draft.tokenizer)
             self.own_draft = draft.lm
         return self.own_draft
@@ -116,15 +132,25 @@ class ReadyTarget:
         return self.checkpoints[method]
 
     def _folder_of(self, method: str) -> Path:
-        """The owner's own drafter before the one that is shipped."""
+        """The owner's own drafter, then the one that is shipped, then the published one."""
         shipped = SHIPPED_DRAFTERS / self.spec.name
         for root in (self.drafters_root, shipped):
             if root is not None and (root / method).is_dir():
                 return root / method
+        if method in self.fetched:
+            return self.fetched[method]
         if is_inside(method, self.loaded.folder):
             return self.loaded.folder
         names = {"method": method, "target": self.spec.title}
         raise Refusal(message("refusal.untrained_method", **names))
+
+    def has(self, method: str) -> bool:
+        """Whether a drafter of the owner's, or a shipped one, would be taken for `method`."""
+        if method == "draft_model" and self.draft_folder is not None:
+            return True
+        roots = (self.drafters_root, SHIPPED_DRAFTERS / self.spec.name)
+        is_here = any(root is not None and (root / method).is_dir() for root in roots)
+        return is_here or is_inside(method, self.loaded.folder)
 
     def _head_rows(self, ids: Tensor) -> Tensor:
         key = ids.cpu().numpy().tobytes()
@@ -157,12 +183,75 @@ class ModelStore:
         ):
             return self._ready
         checkpoint = yield from fetch(spec)
+        form = form_of(checkpoint.folder, precision, self.device)
+        self._weigh(spec, checkpoint.folder, form)
         source = recognised(checkpoint.source, "source.")
         yield Progress("load", message("progress.load", title=spec.title, source=source))
-        self._ready = None
-        gc.collect()
-        loaded = load_target(checkpoint.folder, precision, self.device)
+        self._drop()
+        loaded = yield from self._loaded(spec, checkpoint.folder, form)
+        yield Progress("load", message("progress.read_costs", title=spec.title))
         self._ready = ReadyTarget(
-            spec, precision, checkpoint.source, loaded, self.draft_folder, self.drafters_root
+            spec=spec,
+            precision=precision,
+            source=checkpoint.source,
+            loaded=loaded,
+            draft_folder=self.draft_folder,
+            read_costs=kept_or_measured(loaded.lm, spec.name, form),
+            drafters_root=self.drafters_root,
         )
         return self._ready
+
+    def bring_drafters(
+        self, target: ReadyTarget, drafters: Iterable[str]
+    ) -> Generator[Progress, None, None]:
+        """Fetch what is published for the target, for those of the lanes' drafters that need it and
+        find nothing nearer. WeightsUnavailable: why it cannot be had."""
+        published = drafters_of(target.spec.name)
+        for drafter in drafters:
+            method = NEEDS_WEIGHTS.get(drafter, drafter)
+            if method in published and method not in target.fetched and not target.has(method):
+                checkpoint = yield from fetch_drafter(published[method])
+                target.fetched[method] = checkpoint.folder
+
+    def _weigh(self, spec: TargetSpec, folder: Path, form: Form) -> None:
+        """Refusal, while the model before it is still loaded, if there can be no room."""
+        free, needed = free_bytes(self.device), needed_bytes(folder, form)
+        if free is None or needed is None:
+            return
+        if self._ready is not None:
+            old = self._ready.loaded  # it goes before the new one comes
+            free += max(0, (needed_bytes(old.folder, old.form) or 0) - WORKING_BYTES)
+        if needed - WORKING_BYTES > free:
+            sizes = {"needed": gib(needed), "free": gib(free)}
+            told = message("refusal.memory_short", title=spec.title, form=form, **sizes)
+            raise Refusal(told)
+
+    def _loaded(
+        self, spec: TargetSpec, folder: Path, form: Form
+    ) -> Generator[Progress, None, LoadedLM]:
+        """The target, loaded in steps that can be told and ended where the library loads it."""
+        try:
+            return (yield from self._load_in_steps(spec, folder, form))
+        except (torch.OutOfMemoryError, MemoryError):
+            pass  # only now is the error gone, which holds the frames, and they what was loaded
+        self._drop()
+        raise Refusal(message("refusal.memory_out", title=spec.title, form=form))
+
+    def _load_in_steps(
+        self, spec: TargetSpec, folder: Path, form: Form
+    ) -> Generator[Progress, None, LoadedLM]:
+        device = self.device
+        if device.type == "cpu" and form not in QUANTISED:  # quick, or in no steps
+            return load_target(folder, form, device)
+        steps = LoadSteps(lambda: load_target(folder, form, device))
+        with closing(steps.run()) as ticks:
+            for done, count in ticks:
+                shown = {"title": spec.title, "done": f"{done:,}", "count": f"{count:,}"}
+                yield Progress("load", message("progress.load_part", **shown))
+        return steps.result()
+
+    def _drop(self) -> None:
+        self._ready = None
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()

@@ -12,7 +12,7 @@ import torch
 
 from specviz.words import word
 
-PACKAGES = ("torch", "transformers", "gradio", "numpy")
+PACKAGES = ("torch", "transformers", "bitsandbytes", "gradio", "numpy")
 
 
 class Stopwatch:

@@ -1,75 +1,129 @@
 """Worker: one model repository from the Hub into a folder, each file checked against the listing.
 
-Run as `python -m specviz.lm.hub_worker REPOSITORY REVISION FOLDER` by `sources`. A copy that the
+Run as `python -m specviz.lm.hub_worker REPOSITORY REVISION FOLDER KIND` by `sources`; of a "target"
+it brings model and tokenizer, of a "drafter" config.json and weights. A copy that the
 Hub's own library already keeps on this machine is taken first, with no network.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import sys
 import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from huggingface_hub import HfApi, hf_hub_download, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from huggingface_hub.hf_api import RepoSibling
 
-from specviz.lm.checkpoint_files import sha256_of
-from specviz.lm.child import end_with_parent, say
+from specviz.lm.checkpoint_files import INDEX, PICKLES, WEIGHTS, sha256_of, tensor_shapes
+from specviz.lm.child import end_with_parent, megabytes, say
 from specviz.words import word
 
-REQUIRED = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
-OPTIONAL = (
-    *("generation_config.json", "special_tokens_map.json", "chat_template.jinja"),
-    *("vocab.json", "merges.txt"),
+CONFIG = "config.json"
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")  # one of them is needed
+BESIDE = (
+    *("generation_config.json", "special_tokens_map.json", "tokenizer_config.json"),
+    *("chat_template.jinja", "merges.txt"),
 )
+SHARDS = re.compile(r"model-\d+-of-\d+\.safetensors")
+PICKLED = "pytorch_model.bin"
+Wanted = Callable[[Iterable[str]], list[str]]  # names in a repository -> those to bring
 LISTING_SECONDS = 6.0  # a name look-up that hangs is not covered by any connect timeout
+REFUSALS = {
+    401: "the Hub shows it to nobody unknown: it does not exist, is private, or is gated; if it is "
+    "gated, accept its licence on its model page and log in here (hf auth login, or HF_TOKEN)",
+    403: "it is gated: accept its licence on its model page with the account you are logged in as",
+    404: "the Hub has no such repository or revision",
+}
 
 
-def main(repository: str, revision: str, folder: Path) -> None:
+def main(repository: str, revision: str, folder: Path, wanted: Wanted) -> None:
     end_with_parent()
-    kept = _from_library_cache(repository, revision, folder)
+    kept = _from_library_cache(repository, revision, folder, wanted)
     try:
-        commit = kept or _download(repository, revision, folder)
+        commit = kept or _download(repository, revision, folder, wanted)
     except HfHubHTTPError as error:
-        sys.exit(f"the Hub answered with status {error.response.status_code}")
+        status = error.response.status_code
+        sys.exit(REFUSALS.get(status, f"the Hub answered with status {status}"))
     key = "source.hub_kept" if kept else "source.hub"
     at = {"repository": repository, "revision": revision, "commit": commit[:12]}
     say(source=word(key, **at))
 
 
-def _from_library_cache(repository: str, revision: str, folder: Path) -> str:
+def _from_library_cache(repository: str, revision: str, folder: Path, wanted: Wanted) -> str:
     """The commit whose files were copied into `folder`; empty if they are not all here."""
     try:
-        kept = Path(
-            snapshot_download(
-                repository,
-                revision=revision,
-                local_files_only=True,
-                allow_patterns=[*REQUIRED, *OPTIONAL],
-            )
-        )
-    except LocalEntryNotFoundError:
+        kept = Path(snapshot_download(repository, revision=revision, local_files_only=True))
+        names = wanted(path.name for path in kept.iterdir() if path.is_file())
+        if INDEX in names:
+            tensor_shapes(kept)  # all shards are there, whole
+    except (LocalEntryNotFoundError, ValueError):
         return ""
-    if not all((kept / name).is_file() for name in REQUIRED):
-        return ""
-    blob = (kept / REQUIRED[-1]).resolve()
-    if len(blob.name) == 64 and sha256_of(blob) != blob.name:  # blobs are named by their hash
-        return ""
-    for name in (*REQUIRED, *OPTIONAL):
-        if (kept / name).is_file():
-            shutil.copyfile(kept / name, folder / name)
+    for name in names:
+        blob = (kept / name).resolve()
+        if len(blob.name) == 64 and sha256_of(blob) != blob.name:  # blobs are named by their hash
+            return ""
+    for name in names:
+        _bring((kept / name).resolve(), folder / name)
     return kept.name
 
 
-def _download(repository: str, revision: str, folder: Path) -> str:
-    commit, files = _listing(repository, revision)
-    missing = sorted(set(REQUIRED) - files.keys())
-    if missing:
-        raise ValueError(f"the repository has no {missing[0]}")
-    say(total=sum(file.size or 0 for file in files.values()))
+def _bring(blob: Path, place: Path) -> None:
+    """A second name for the same bytes, or a copy on another disk: weights are large."""
+    try:
+        place.hardlink_to(blob)
+    except OSError:
+        shutil.copyfile(blob, place)
+
+
+def of_target(names: Iterable[str]) -> list[str]:
+    """The files of a repository that a target is made of. ValueError: one that it needs is missing."""
+    there = set(names)
+    weights = _safetensors(there)
+    if CONFIG not in there:
+        raise ValueError(f"the repository has no {CONFIG}")
+    if not there & set(TOKENIZERS):
+        raise ValueError(f"the repository has no {TOKENIZERS[0]}")
+    if not weights:
+        raise ValueError(
+            f"the repository has no {WEIGHTS}; weights in other formats can run code when they are "
+            "opened and are not fetched"
+        )
+    return [CONFIG, *(name for name in (*TOKENIZERS, *BESIDE) if name in there), *weights]
+
+
+def of_drafter(names: Iterable[str]) -> list[str]:
+    """The same of a drafter. Pickles come only where nothing else is there; they are opened by a
+    reader that knows tensors alone."""
+    there = set(names)
+    if CONFIG not in there:
+        raise ValueError(f"the repository has no {CONFIG}")
+    safe = _safetensors(there) or sorted(n for n in there if n.endswith(".safetensors"))
+    pickled = sorted(n for n in there if n.endswith(PICKLES) or n == f"{PICKLED}.index.json")
+    if not safe and not pickled:
+        raise ValueError("the repository has no weights")
+    return [CONFIG, *(safe or pickled)]
+
+
+def _safetensors(there: set[str]) -> list[str]:
+    """The weight files under their usual names: one, or the index and its shards."""
+    if WEIGHTS in there:
+        return [WEIGHTS]
+    shards = sorted(name for name in there if SHARDS.fullmatch(name))
+    return [INDEX, *shards] if INDEX in there and shards else []
+
+
+def _download(repository: str, revision: str, folder: Path, wanted: Wanted) -> str:
+    commit, listed = _listing(repository, revision)
+    files = {name: listed[name] for name in wanted(listed)}
+    total = sum(file.size or 0 for file in files.values())
+    if total > (free := shutil.disk_usage(folder).free):
+        raise ValueError(f"it needs {megabytes(total)} of disk, {megabytes(free)} are free")
+    say(total=total)
     for name, file in files.items():
         # Pinned to the commit of the listing, so that all files are of one state.
         hf_hub_download(repository, name, revision=commit, local_dir=folder, etag_timeout=5)
@@ -79,7 +133,7 @@ def _download(repository: str, revision: str, folder: Path) -> str:
 
 
 def _listing(repository: str, revision: str) -> tuple[str, dict[str, RepoSibling]]:
-    """The commit that `revision` names now, and the files of it that we want."""
+    """The commit that `revision` names now, and its files."""
     found: list[tuple[str, dict[str, RepoSibling]]] = []
     errors: list[BaseException] = []
 
@@ -89,8 +143,7 @@ def _listing(repository: str, revision: str) -> tuple[str, dict[str, RepoSibling
         except Exception as error:  # noqa: BLE001 - raised again below, in the main thread
             errors.append(error)
             return
-        wanted = {*REQUIRED, *OPTIONAL}
-        files = {s.rfilename: s for s in info.siblings or () if s.rfilename in wanted}
+        files = {s.rfilename: s for s in info.siblings or ()}
         found.append((info.sha or revision, files))
 
     thread = threading.Thread(target=ask, daemon=True)
@@ -119,4 +172,5 @@ def _check(path: Path, file: RepoSibling) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    kinds: dict[str, Wanted] = {"target": of_target, "drafter": of_drafter}
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), kinds[sys.argv[4]])

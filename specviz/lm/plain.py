@@ -7,7 +7,7 @@ refused at load with a reason (`support`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,10 @@ class PlainLM:
         self.max_context = max_context
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
+        # LLM.int8 rounds the inputs of its layers as well.
+        self.coarsest: torch.dtype = (
+            torch.int8 if getattr(model, "is_loaded_in_8bit", False) else model.dtype
+        )
         kind = config._attn_implementation
         self.path = word("path.plain", model=type(model).__name__, kind=kind)
 
@@ -141,22 +145,24 @@ def load_plain(
     dtype: torch.dtype,
     device: torch.device,
     context: int | None = None,
-    num_layers: int | None = None,
     updates: Updates | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> PlainLM:
     """The checkpoint in `folder` on the plain path, checked on a small tree.
 
     Only local safetensors files are read; no code of the folder is run. `context`: tokens, prompt
-    and answer together (None: as many as the model was made for, at most 4096). `num_layers`: only
-    the first so many. `updates` are added to the weights. ValueError says in one sentence why a
-    folder cannot be used.
+    and answer together (None: as many as the model was made for, at most 4096). `updates` are added
+    to the weights. `settings`: how else transformers is to load it, as fewer layers or quantised
+    ones. ValueError says in one sentence why a folder cannot be used.
     """
     config = config_of(folder)
     context = default_context(config) if context is None else context
     reason = refusal(config, context)
     if reason is not None:
         raise ValueError(reason)
-    model = _weights_of(folder, dtype, num_layers).to(device)
+    model = _weights_of(folder, dtype, settings or {})
+    if "device_map" not in (settings or {}):  # quantised layers may not be moved once made
+        model = model.to(device)
     if updates:
         model.load_state_dict(tuned(model.state_dict(), updates))
     lm = PlainLM(model, context)
@@ -166,8 +172,7 @@ def load_plain(
     return lm
 
 
-def _weights_of(folder: Path, dtype: torch.dtype, num_layers: int | None) -> Any:
-    shorter = {} if num_layers is None else {"num_hidden_layers": num_layers}
+def _weights_of(folder: Path, dtype: torch.dtype, settings: Mapping[str, Any]) -> Any:
     require_safetensors(folder)
     try:
         model, info = AutoModelForCausalLM.from_pretrained(
@@ -177,8 +182,10 @@ def _weights_of(folder: Path, dtype: torch.dtype, num_layers: int | None) -> Any
             use_safetensors=True,
             trust_remote_code=False,
             output_loading_info=True,
-            **shorter,
+            **settings,
         )
+    except torch.OutOfMemoryError:
+        raise  # no fault of the files
     except (OSError, SafetensorError, RuntimeError, ValueError) as error:
         raise ValueError(cut_short(folder, error)) from error
     # transformers fills what is missing with random numbers and goes on.

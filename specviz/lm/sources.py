@@ -20,7 +20,7 @@ from specviz.lm import child
 from specviz.lm.checkpoint_files import check_folder, check_shape, sha256_of
 from specviz.lm.child import SourceError, megabytes
 from specviz.lm.tokenizer_check import check_tokenizer
-from specviz.presets import LlamaShape, WeightSources, WheelSource
+from specviz.presets import HubSource, LlamaShape, WeightSources, WheelSource
 from specviz.trace import Progress
 from specviz.words import message, recognised, word
 
@@ -47,20 +47,38 @@ class Acquired:
 def from_hub(
     sources: WeightSources, work: Path, *, title: str
 ) -> Generator[Progress, None, Acquired]:
-    hub, folder = sources.hub, work / "hub"
-    _fresh(folder)
+    """The repository of a target whose shape is known."""
     _need_room(work, checkpoint_bytes(sources.shape))
-    command, env = child.worker("specviz.lm.hub_worker", hub.repository, hub.revision, str(folder))
+    acquired = yield from from_repository(sources.hub, work, title=title)
+    _check(acquired.folder, sources)
+    return acquired
+
+
+def from_repository(
+    hub: HubSource, work: Path, *, title: str
+) -> Generator[Progress, None, Acquired]:
+    """Any repository with a checkpoint of a target or a drafter. SourceError: what came is none."""
+    folder, kind = work / "hub", "drafter" if hub.is_drafter else "target"
+    _fresh(folder)
+    command, env = child.worker(
+        "specviz.lm.hub_worker", hub.repository, hub.revision, str(folder), kind
+    )
     env |= QUIET_LIBRARIES | {
-        "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",  # a stale token would lock us out of a public file
         "HF_HUB_DISABLE_XET": "1",  # it keeps a second copy, and heeds no timeout
         "HF_HUB_DOWNLOAD_TIMEOUT": "10",
     }
+    if not hub.is_gated:  # a stale token would lock us out of a public file
+        env["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
     told = message("progress.fetch_hub", title=title, name=hub.repository)
     lines = yield from child.run(
         child.Job(command, env, folder, told, total=0, patience_seconds=SILENCE_SECONDS)
     )
-    _check(folder, sources)
+    try:
+        if not hub.is_drafter:
+            check_folder(folder)
+    except ValueError as error:
+        reason = str(error).rstrip(".")
+        raise _said(f"what came is no whole checkpoint: {reason}") from error
     return Acquired(folder, str(child.answer(lines, "source")))
 
 

@@ -9,25 +9,37 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from filelock import FileLock, Timeout
 
+from specviz.catalogue import PublishedDrafter
 from specviz.config import TargetSpec
 from specviz.lm.checkpoint_files import check_folder, read_json, sha256_of
 from specviz.lm.child import SourceError, folder_bytes
-from specviz.lm.sources import Acquired, DiskFullError, from_hub, from_wheel, is_disk_full
-from specviz.presets import WEIGHT_SOURCES, WeightSources
+from specviz.lm.sources import (
+    Acquired,
+    DiskFullError,
+    from_hub,
+    from_repository,
+    from_wheel,
+    is_disk_full,
+)
+from specviz.presets import WEIGHT_SOURCES, HubSource, WeightSources
 from specviz.trace import Progress
 from specviz.words import Message, Refusal, Told, message, tell, word
 
 RECEIPT = "source.json"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")  # one of them is needed
+Sources: TypeAlias = WeightSources | HubSource
 _Source = Callable[..., Generator[Progress, None, Acquired]]
 
 
@@ -53,22 +65,34 @@ def fetch(spec: TargetSpec) -> Generator[Progress, None, Checkpoint]:
         folder = Path(spec.path)
         _check_local(folder)
         return Checkpoint(folder, word("source.folder", name=folder.name))
+    if spec.repository:
+        return (yield from fetch_from(HubSource(spec.repository, "main", spec.is_gated), spec))
     if spec.name not in WEIGHT_SOURCES:
         names = ", ".join(WEIGHT_SOURCES)
         raise Refusal(message("refusal.unknown_weights", names=names, name=repr(spec.name)))
     return (yield from fetch_from(WEIGHT_SOURCES[spec.name], spec))
 
 
-def fetch_from(sources: WeightSources, spec: TargetSpec) -> Generator[Progress, None, Checkpoint]:
+def fetch_drafter(
+    drafter: PublishedDrafter,
+) -> Generator[Progress, None, Checkpoint]:
+    """Progress while there is any, then a published drafter's files. WeightsUnavailable: why not."""
+    name, source = drafter.repository, f"the Hub ({drafter.repository})"
+    spec = TargetSpec(f"drafter:{name}", name, drafter.licence, source, repository=name)
+    hub = HubSource(name, "main", drafter.is_gated, is_drafter=drafter.shape is None)
+    return (yield from fetch_from(hub, spec))
+
+
+def fetch_from(sources: Sources, spec: TargetSpec) -> Generator[Progress, None, Checkpoint]:
     """As `fetch`, for a target whose sources are known."""
     root = cache_root()
-    folder = root / spec.name
+    folder = root / re.sub(r"[^\w.-]+", "--", spec.name)
     try:
-        kept = _cached(folder)
+        kept = _cached(folder, sources)
         if isinstance(kept, Checkpoint):
             return kept
         root.mkdir(parents=True, exist_ok=True)
-        lock = yield from _locked(root / f"{spec.name}.lock", work=_work(folder))
+        lock = yield from _locked(root / f"{folder.name}.lock", work=_work(folder))
         try:
             return (yield from _fetch_locked(sources, spec, folder))
         finally:
@@ -96,9 +120,9 @@ def cache_root() -> Path:
 
 
 def _fetch_locked(
-    sources: WeightSources, spec: TargetSpec, folder: Path
+    sources: Sources, spec: TargetSpec, folder: Path
 ) -> Generator[Progress, None, Checkpoint]:
-    kept = _cached(folder)  # again: whoever held the lock before us may have fetched it
+    kept = _cached(folder, sources)  # again: whoever held the lock before us may have fetched it
     if isinstance(kept, Checkpoint):
         return kept
     if folder.exists():
@@ -117,21 +141,27 @@ def _fetch_locked(
     return Checkpoint(folder, acquired.source)
 
 
-def _first_source(
-    sources: WeightSources, spec: TargetSpec, work: Path, *, cache_says: Message | str
-) -> Generator[Progress, None, Acquired]:
+def _attempts(sources: Sources) -> tuple[tuple[Message, _Source], ...]:
+    """Where to look, in this order, each with what asks there."""
+    if isinstance(sources, HubSource):
+        return ((message("place.hub", name=sources.repository), partial(from_repository, sources)),)
     wheel = f"{sources.wheel.package} {sources.wheel.version}"
-    attempts: tuple[tuple[Message, _Source], ...] = (
-        (message("place.hub", name=sources.hub.repository), from_hub),
-        (message("place.wheel", name=wheel), from_wheel),
+    return (
+        (message("place.hub", name=sources.hub.repository), partial(from_hub, sources)),
+        (message("place.wheel", name=wheel), partial(from_wheel, sources)),
     )
+
+
+def _first_source(
+    sources: Sources, spec: TargetSpec, work: Path, *, cache_says: Message | str
+) -> Generator[Progress, None, Acquired]:
     reason = cache_says.rstrip(".") if isinstance(cache_says, str) else cache_says
     place = message("place.cache", folder=str(work.parent))
     tried, is_full = message("tried.one", place=place, reason=reason), False
-    for place, source in attempts:
+    for place, source in _attempts(sources):
         yield Progress("fetch", message("progress.ask", place=place, title=spec.title))
         try:
-            return (yield from source(sources, work, title=spec.title))
+            return (yield from source(work, title=spec.title))
         except SourceError as failure:
             _tidy(work)  # the next source needs the room
             here = message("tried.one", place=place, reason=failure.message)
@@ -143,7 +173,7 @@ def _first_source(
     raise WeightsUnavailable(message(key, title=spec.title, tried=tried))
 
 
-def _cached(folder: Path) -> Checkpoint | Message | str:
+def _cached(folder: Path, sources: Sources) -> Checkpoint | Message | str:
     """The kept checkpoint, or in a few words why there is none."""
     if not folder.is_dir():
         return message("tried.nothing_yet")
@@ -154,7 +184,8 @@ def _cached(folder: Path) -> Checkpoint | Message | str:
             raise ValueError(f"{RECEIPT} is incomplete.")
         for name, facts in files.items():
             _check_file(folder / name, facts)
-        check_folder(folder)
+        if not (isinstance(sources, HubSource) and sources.is_drafter):
+            check_folder(folder)
     except ValueError as error:
         return str(error)
     return Checkpoint(folder, word("source.cache", source=source))

@@ -26,7 +26,8 @@ SETTINGS = (
     "settings may hold any of: lanes (a list of drafter names, or of objects with drafter and "
     "knobs; the page's first choice by default), knobs (a drafter's name to its settings), target, "
     "is_chat, temperature, top_k, top_p, min_p, repetition_penalty, verification (rejection or "
-    "coupled), precision (auto, bfloat16 or float32), max_new_tokens, seed, stop_strings (a list)."
+    "coupled), precision (auto, bfloat16, float32, int8, nf4 or fp4), max_new_tokens, seed, "
+    "stop_strings (a list), is_adaptive (true: budgets nobody set follow from this machine)."
 )
 RUN_WORDS = (
     "Run a prompt by speculative decoding and stream what the page's stage receives: JSON envelopes "

@@ -21,6 +21,7 @@ from specviz.ui.open_runs import OpenRuns
 from specviz.ui.page import page_settings, stage_html
 from specviz.ui.pages import add_pages
 from specviz.ui.playback import Recordings
+from specviz.ui.published import published_words
 from specviz.ui.reading import has_chat_template, read_request
 from specviz.ui.speaker import Speaker
 from specviz.ui.warm_up import WarmUp
@@ -132,9 +133,11 @@ def _run_controls(catalog: Catalog, speaker: Speaker) -> tuple[controls.Controls
         is_chat = catalog.targets[0].has_chat_template
         fields = controls.run_controls(speaker, is_chat)
         with make(gr.Accordion, _label("page.more_settings"), open=False):
-            fields |= controls.more_controls(speaker)
+            fields |= controls.more_controls(speaker, catalog.precisions)
         with make(gr.Accordion, _label("page.knobs"), open=False):
             knobs = controls.knob_controls(catalog.drafters, speaker)
+        with make(gr.Accordion, _label("models.title"), open=False):
+            make(gr.Markdown, published_words(catalog))
         with make(gr.Accordion, _label("page.methods"), open=False):
             make(gr.Markdown, controls.method_words(catalog.drafters))
     return controls.Controls({"prompt": prompt, **model, **fields}, knobs), (run, stop)

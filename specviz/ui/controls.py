@@ -5,7 +5,7 @@ Ranges of controls help the hand; they are no check: `specviz.ui.reading` is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from specviz.config import (
     DrafterInfo,
     Knob,
     LaneSpec,
+    Precision,
     Request,
 )
 from specviz.ui.lanes import all_lanes
@@ -65,6 +66,7 @@ class Controls:
             "verification": request.verification,
             "max_new_tokens": request.max_new_tokens,
             "seed": request.seed,
+            "is_adaptive": request.is_adaptive,
             "stop_strings": "\n".join(request.stop_strings),
             "temperature": request.sampling.temperature,
             "top_k": request.sampling.top_k,
@@ -182,7 +184,7 @@ def run_controls(speaker: Speaker, has_chat_template: bool) -> dict[str, Any]:
     return fields
 
 
-def more_controls(speaker: Speaker) -> dict[str, Any]:
+def more_controls(speaker: Speaker, precisions: Sequence[Precision]) -> dict[str, Any]:
     """What few people change."""
     s, make = DEFAULTS.sampling, speaker.make
     with gr.Row():
@@ -197,10 +199,11 @@ def more_controls(speaker: Speaker) -> dict[str, Any]:
         }
     with gr.Row():
         fields["stop_strings"] = make(gr.Textbox, labelled("page.stop_strings"), value="", lines=2)
-        choices = [("page.precision_auto", "auto"), ("page.precision_float32", "float32")]
+        choices = [(f"page.precision_{p}", p) for p in precisions if p != "bfloat16"]
         fields["precision"] = make(
             gr.Radio, labelled("page.precision", choices=choices), value="auto"
         )
+    fields["is_adaptive"] = make(gr.Checkbox, labelled("page.adaptive"), value=DEFAULTS.is_adaptive)
     return fields
 
 

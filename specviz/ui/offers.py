@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from specviz.config import PLAIN_DRAFTER, Catalog
+from specviz.fitting import CARD_PRESETS
 
 EXAMPLES = {  # chosen to differ in how well they can be guessed
     "chat": "Explain how rainbows form, step by step.",
@@ -28,7 +29,7 @@ def presets(catalog: Catalog) -> dict[str, dict[str, Any]]:
     A prompt among them stands for a visitor who has chosen none."""
     able = runnable(catalog, catalog.targets[0].name)
     quick = [n for n in (PLAIN_DRAFTER, "draft_model", "prompt_lookup", "eagle3") if n in able]
-    return {
+    settings: dict[str, dict[str, Any]] = {
         "teaching": {
             "lanes": [n for n in (PLAIN_DRAFTER, "draft_model") if n in able],
             "knobs": {"draft_model": {"num_draft_tokens": 4}} if "draft_model" in able else {},
@@ -44,6 +45,25 @@ def presets(catalog: Catalog) -> dict[str, dict[str, Any]]:
             "verification": "coupled",
         },
     }
+    settings |= _card_presets(catalog)
+    return {name: {**values, "is_adaptive": True} for name, values in settings.items()}
+
+
+def _card_presets(catalog: Catalog) -> dict[str, dict[str, Any]]:
+    """What suits a graphics card of so many GB, as far as it fits this machine."""
+    able = {
+        (fit.pair.target.name, fit.pair.drafter.repository): fit.pair.drafter.method
+        for fit in catalog.fits
+        if fit.why_not is None and fit.device == "cuda"
+    }
+    found: dict[str, dict[str, Any]] = {}
+    for size, wanted in CARD_PRESETS.items():
+        target, drafter, form = wanted[0]
+        if (method := able.get((target, drafter))) is not None and catalog.can_run(target, method):
+            lanes = [PLAIN_DRAFTER, method]
+            precision = "auto" if form == "bfloat16" else form  # which it is where it fits
+            found[f"card_{size}"] = {"target": target, "precision": precision, "lanes": lanes}
+    return found
 
 
 def runnable(catalog: Catalog, target: str) -> list[str]:

@@ -13,7 +13,10 @@ from specviz.config import Catalog, LaneSpec, Request, SamplingParams, checked, 
 from specviz.words import Message, Refusal, message
 
 SAMPLING_FIELDS = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
-PLAIN_FIELDS = ("prompt", "is_chat", "precision", "verification", "max_new_tokens", "seed")
+PLAIN_FIELDS = (
+    *("prompt", "is_chat", "precision", "verification", "max_new_tokens", "seed"),
+    "is_adaptive",
+)
 KNOWN_FIELDS = {*SAMPLING_FIELDS, *PLAIN_FIELDS, "lanes", "knobs", "stop_strings", "target"}
 
 

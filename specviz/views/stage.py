@@ -104,7 +104,7 @@ from specviz.views.lane_sums import LaneSums, time_item
 from specviz.views.lineup import differing_knobs, first_look, lane_item
 from specviz.views.numbers import short
 from specviz.views.round_picture import check_lengths, picture
-from specviz.views.summary import lane_end_message, round_message
+from specviz.views.summary import lane_end_message, read_curve, round_message
 from specviz.views.tokens import glyphs, legible, legible_message
 from specviz.views.told import told
 from specviz.words import Message, message
@@ -287,6 +287,7 @@ def _start_item(start: RunStart) -> Item:
         "seed": request.seed,
         "max_new_tokens": request.max_new_tokens,
         "settings": _settings(start),
+        "read_costs": read_curve(start),
         "versions": {name: legible(version) for name, version in start.versions.items()},
         "commit": legible(start.commit),
         "asked": {
@@ -300,7 +301,7 @@ def _start_item(start: RunStart) -> Item:
 def _settings(start: RunStart) -> dict[str, Any]:
     """What was asked for besides prompt, lanes, seed and budget, by its name in a request."""
     request = start.request
-    more = ("precision", "verification", "is_chat")
+    more = ("precision", "verification", "is_chat", "is_adaptive")
     return {**asdict(request.sampling), **{name: getattr(request, name) for name in more}}
 
 

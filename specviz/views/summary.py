@@ -10,7 +10,7 @@ from specviz.trace import LaneEnd, LaneStart, RoundTrace, RunStart, SessionEvent
 from specviz.views.agreement import Comparison, unpaired
 from specviz.views.tokens import legible
 from specviz.views.told import told
-from specviz.words import Message, message, tell
+from specviz.words import Message, message, tell, word
 
 
 def round_message(round_: RoundTrace, *, is_plain: bool) -> Message:
@@ -62,6 +62,8 @@ def run_summary(events: Iterable[SessionEvent]) -> str:
     lines.append(
         f"prompt {_count(len(run.prompt_tokens), 'token')}, prefill {run.prefill_seconds:.3f} s"
     )
+    if run.read_costs:
+        lines.append(f"{word('run.read_costs')}: {read_curve(run)}")
     for start in starts:
         lines += ["", f"{start.name}: {start.title}"]
         if start.backbone:
@@ -73,6 +75,11 @@ def run_summary(events: Iterable[SessionEvent]) -> str:
         if start.lane in ends:
             lines.append(f"  {lane_end_sentence(ends[start.lane])}")
     return legible("\n".join(lines))
+
+
+def read_curve(run: RunStart) -> str:
+    """What a pass over n rows takes, in passes over one."""
+    return ", ".join(f"{n}: {ratio:.2f}" for n, ratio in run.read_costs)
 
 
 def own_prefill(start: LaneStart) -> Message | None:

@@ -58,6 +58,9 @@ class FakeLM:
     slowness: float = 1.0
     drift: float = 1.0
     vocab_size: int = VOCABULARY
+    num_parameters: int = 1
+    max_context: int = 1024
+    path: str = "a stand-in"
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     num_rows_read: list[int] = field(default_factory=list)
 

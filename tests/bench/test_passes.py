@@ -8,13 +8,11 @@ import pytest
 
 from specviz.bench.passes import (
     ReadShape,
-    binary_tree,
     compare_reads,
-    read_costs,
     true_path_tree,
 )
 from specviz.lm.base import LanguageModel
-from tests.bench.fake_lm import VOCABULARY, Clock, FakeLM
+from tests.bench.fake_lm import VOCABULARY, FakeLM
 
 PROMPT = (3, 1, 4, 1, 5)
 CHAIN, TREE = ReadShape(7, 0), ReadShape(3, 2)
@@ -22,35 +20,6 @@ CHAIN, TREE = ReadShape(7, 0), ReadShape(3, 2)
 
 def model(**traits: Any) -> LanguageModel:
     return cast(LanguageModel, FakeLM(**traits))
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("specviz.lm.device.time.perf_counter", clock)
-    return clock
-
-
-def test_a_read_costs_what_it_takes(clock: Clock) -> None:
-    costs = read_costs(model(clock=clock), range(20), (1, 4, 16), 5)
-    assert [cost.num_rows for cost in costs] == [1, 4, 16]
-    assert [cost.milliseconds for cost in costs] == pytest.approx([11, 14, 26])
-    assert [cost.over_one_row for cost in costs] == pytest.approx([1, 14 / 11, 26 / 11])
-
-
-def test_a_machine_that_slows_down_does_not_change_the_ratios_much(clock: Clock) -> None:
-    """Each pass takes 1 % longer than the one before: measured size by size, the last would look
-    three times dearer than it is (40 rounds of 3 sizes, 1.01 ** 80 = 2.2)."""
-    costs = read_costs(model(clock=clock, drift=1.01), range(20), (1, 4, 16), 40)
-    assert costs[2].over_one_row == pytest.approx(26 / 11, rel=0.03)
-    assert costs[2].milliseconds > 1.5 * 26
-
-
-@pytest.mark.parametrize("num_rows", [1, 2, 7, 32])
-def test_a_binary_tree_has_two_children_per_row(num_rows: int) -> None:
-    tree = binary_tree(num_rows)
-    assert len(tree) == num_rows
-    assert all(len(tree.children(row)) == 2 for row in range((num_rows - 1) // 2))
 
 
 def test_the_true_path_lies_behind_its_decoys() -> None:

@@ -105,7 +105,7 @@ def test_rows_of_the_head_are_its_own(tmp_path: Path, tied: bool, precision: Pre
     assert torch.equal(rows.bfloat16(), tensors_of(target)[name][ids])
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "nf4"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_all_lanes_write_the_same_text(
     folder: Path, tmp_path: Path, precision: Precision, temperature: float

@@ -7,14 +7,17 @@ Nothing here touches an accelerator: a session does so when it first runs someth
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
+from specviz.places import gathered
 from specviz.session import LiveSession, ReplaySession
+from specviz.trace import Progress
 from specviz.trace_io import read_trace
 from specviz.ui.build import build_ui, launch
 from specviz.ui.playback import Recordings
 from specviz.ui.warm_up import WarmUp
-from specviz.words import ASSETS
+from specviz.words import ASSETS, tell
 
 
 def main() -> None:
@@ -35,9 +38,16 @@ def parser() -> argparse.ArgumentParser:
     words.add_argument(
         "--target", type=Path, metavar="PATH", help="offer this local checkpoint too"
     )
-    words.add_argument("--draft", type=Path, metavar="PATH", help="a local draft model for it")
     words.add_argument(
-        "--drafters", type=Path, metavar="PATH", help="a folder of trained drafters of your own"
+        "--draft", metavar="PATH|OWNER/NAME", help="a draft model for it, here or on the Hub"
+    )
+    words.add_argument(
+        "--drafters",
+        action="append",
+        default=[],
+        metavar="[METHOD=]PLACE",
+        help="trained drafters of your own: a folder, a weight file or a repository of the Hub; "
+        "repeatable",
     )
     words.add_argument("--host", help="address to serve on (default: $GRADIO_SERVER_NAME)")
     words.add_argument(
@@ -52,20 +62,24 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _say(progress: Progress) -> None:
+    """A download before the page is up, on one line of the terminal."""
+    size = f" {progress.done / 1e6:.0f} of {progress.total / 1e6:.0f} MB" if progress.total else ""
+    sys.stderr.write(f"\r{tell(progress.message)}{size}\033[K")
+    sys.stderr.flush()
+
+
 def replay(options: argparse.Namespace) -> None:
     session = ReplaySession(read_trace(options.replay))
     launch(build_ui(session, Recordings([options.replay])), options.host, options.port)
 
 
 def live(options: argparse.Namespace) -> None:
-    for name, folder in (("--target", options.target), ("--draft", options.draft)):
-        if folder is not None and not (folder / "config.json").is_file():
-            raise ValueError(
-                f"{name} takes the folder of a checkpoint; {folder} has no config.json."
-            )
-    if options.drafters is not None and not options.drafters.is_dir():
-        raise ValueError(f"--drafters takes a folder of trained drafters; got {options.drafters}.")
-    session = LiveSession(options.target, options.draft, options.drafters)
+    folder = options.target
+    if folder is not None and not (folder / "config.json").is_file():
+        raise ValueError(f"--target takes the folder of a checkpoint; {folder} has no config.json.")
+    found = gathered(options.drafters, options.draft, _say)
+    session = LiveSession(folder, found.draft, found.drafters)
     recorded = Recordings(sorted((ASSETS / "traces").glob("*.jsonl.gz")))
     warm_up = WarmUp(session)
     page = build_ui(session, recorded, warm_up)

@@ -152,7 +152,14 @@ class LiveSession:
         """Whether a folder of them lies where the engine would look; what is in it, it says later."""
         roots = (self.drafters, SHIPPED_DRAFTERS / target)
         is_here = any(root is not None and (root / method).is_dir() for root in roots)
+        is_here = is_here or self._brings(self.target(target), method)
         return is_here or method in drafters_of(target)  # else fetched when a lane asks for it
+
+    def _brings(self, target: TargetSpec, method: str) -> bool:
+        """Whether a folder of one's own holds such a drafter beside the model itself."""
+        from specviz.drafters.inside import is_inside
+
+        return bool(target.path) and is_inside(method, Path(target.path))
 
     def events(self, request: Request) -> Iterator[SessionEvent]:
         try:

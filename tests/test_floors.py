@@ -39,16 +39,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lm": MODELS | LIBRARIES,
     "drafters": MODELS,
     "engine": MODELS | {"drafters"},
+    "places": {"catalogue", "presets", "trace", "words"},
     "session": FACTS | {"presets"},
     "zero": FACTS | {"session"},
     "bench": FACTS | {"presets", "session"},
     "train": MODELS | LIBRARIES | {"drafters", "session"},
     "ui": FACTS | {"presets", "views", "session", "bench", "gradio", "plotly"},
-    "cli": FACTS | {"presets", "views", "session", "bench", "tqdm"},
+    "cli": FACTS | {"places", "presets", "views", "session", "bench", "tqdm"},
     "__main__": {"cli"},
-    "app": FACTS | {"presets", "views", "session", "zero", "ui"},
+    "app": FACTS | {"places", "presets", "views", "session", "zero", "ui"},
 }
 MAY_IMPORT_INSIDE_A_CALL = {
+    "places": {"lm"},
     "session": {"engine", "drafters", "lm"},
     "zero": {"lm"},
     "bench": {"lm", "engine", "torch", "transformers"},  # it times passes, and generate beside them

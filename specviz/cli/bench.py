@@ -31,7 +31,7 @@ from specviz.bench.stock_peers import DraftSource, stock_peers
 from specviz.cli import DONE, FAILED, INTERRUPTED
 from specviz.cli.bench_progress import BenchProgress
 from specviz.cli.lanes import parse_lanes
-from specviz.cli.run import check_out, find_target, interrupts, open_session
+from specviz.cli.run import check_out, find_target, interrupts, open_session, with_places
 from specviz.config import Request, TargetSpec
 from specviz.session import LiveSession
 
@@ -60,6 +60,7 @@ def _bench_run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
     check_out(options.out)
     check_out(options.csv, "--csv")
     target = find_target(options.target)
+    options = with_places(options, err)
     session = open_session(target, options.draft, options.drafters)
     plan = plan_of(options, target.name, session)
     stop = threading.Event()

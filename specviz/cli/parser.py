@@ -83,13 +83,17 @@ def _add_models(words: argparse.ArgumentParser) -> None:
         "--target", default=DEFAULT_TARGET.name, metavar="NAME|FOLDER", help=TARGET_HELP
     )
     words.add_argument(
-        "--draft", type=Path, metavar="FOLDER", help="a checkpoint of your own to draft with"
+        "--draft",
+        metavar="FOLDER|OWNER/NAME",
+        help="a checkpoint of your own to draft with, or a repository of the Hub",
     )
     words.add_argument(
         "--drafters",
-        type=Path,
-        metavar="FOLDER",
-        help="a folder of trained drafters of your own, one folder for each method in it",
+        action="append",
+        default=[],
+        metavar="[METHOD=]PLACE",
+        help="trained drafters of your own: a folder with one for each method in it, a drafter's own "
+        "folder or weight file, or a repository of the Hub as owner/name; repeatable",
     )
     words.add_argument(
         "--precision",

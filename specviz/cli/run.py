@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from types import FrameType
@@ -16,8 +16,9 @@ from typing import TextIO
 
 from specviz.cli import FAILED
 from specviz.cli.lanes import parse_lanes
-from specviz.cli.watch import watch
+from specviz.cli.watch import ProgressLines, watch
 from specviz.config import Request, SamplingParams, TargetSpec, checked
+from specviz.places import gathered
 from specviz.presets import TARGETS, local_target
 from specviz.session import LiveSession, Recorder
 from specviz.trace import RunStart, SessionEvent
@@ -27,6 +28,7 @@ def run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
     request = request_of(options)
     check_out(options.out)
     target = find_target(options.target)
+    options = with_places(options, err)
     session = open_session(target, options.draft, options.drafters)
     request = checked(replace(request, target=target.name), session.catalog())
     try:
@@ -77,12 +79,13 @@ def find_target(text: str) -> TargetSpec:
     )
 
 
+def with_places(options: argparse.Namespace, err: TextIO) -> argparse.Namespace:
+    """The options with --draft and --drafters as folders here. ValueError: they name none."""
+    found = gathered(options.drafters, options.draft, ProgressLines(err).tell)
+    return argparse.Namespace(**{**vars(options), **asdict(found)})
+
+
 def open_session(target: TargetSpec, draft: Path | None, drafters: Path | None) -> LiveSession:
-    """ValueError: a folder is none."""
-    if draft is not None and not draft.is_dir():
-        raise ValueError(f"--draft takes the folder of a checkpoint; got {str(draft)!r}.")
-    if drafters is not None and not drafters.is_dir():
-        raise ValueError(f"--drafters takes a folder of trained drafters; got {str(drafters)!r}.")
     return LiveSession(None if target in TARGETS else target, draft, drafters)
 
 

@@ -301,7 +301,10 @@ def test_a_prompt_of_one_token_begins_with_plain_decoding(taught: Taught) -> Non
     [
         ({"1.0.linear.bias": None}, "lacks the bias of 1 of its 3 blocks, 1.0.linear.bias among"),
         ({"0.0.linear.weight": torch.zeros(32, 32)}, "0.0.linear.weight of 32 x 32; 64 x 64 fits"),
-        ({"0.1.linear.weight": torch.zeros(H, H)}, "the bias of 1 of its 4 blocks, 0.1.linear.bias"),
+        (
+            {"0.1.linear.weight": torch.zeros(H, H)},
+            "the bias of 1 of its 4 blocks, 0.1.linear.bias",
+        ),
         ({"0.linear.weight": torch.zeros(H, H)}, "has no use for, 0.linear.weight"),
         ({"0.1.weight": torch.zeros(V, H)}, "lacks 2 tensors, 1.1.weight among them"),
         ({"d2t": torch.full((5,), V)}, "d2t in heads does not name ascending ids from 0 to 96"),

@@ -31,18 +31,21 @@ from specviz.drafters.growth import (
 )
 from specviz.drafters.knobs import knob
 from specviz.drafters.parts import (
+    HEAD,
     described,
     embedding_of,
     known_ids,
     layer_of,
     layer_shapes,
     optional_shapes,
+    own_or_target_head,
     placed,
-    target_head,
+    without_copies,
 )
+from specviz.drafters.published import check_config, check_width, in_one_form
 from specviz.lm.attention import causal_rows
 from specviz.lm.base import FeatureTap
-from specviz.lm.checkpoints import DrafterCheckpoint, check_tensors
+from specviz.lm.checkpoints import DrafterCheckpoint, Shape, check_tensors, kind_of
 from specviz.lm.device import Stopwatch
 from specviz.lm.draft_layer import CachedLayer, placed_on
 from specviz.lm.linear import best_linear
@@ -265,20 +268,19 @@ class Drawn:
 
 
 class EagleNetwork:
-    """EAGLE-1's tensors: fc and one layer without an input norm; embedding and head are the
-    target's, and so is the form of what it puts out: a state after the final norm."""
+    """EAGLE-1's tensors: fc and one layer without an input norm; the head is the target's unless
+    the file has one, and so is the form of what it puts out: a state after the final norm."""
 
     def __init__(self, checkpoint: DrafterCheckpoint, kit: TargetKit) -> None:
-        size = kit.hidden_size
-        required = layer_shapes(size, size) | {"fc.weight": (size, 2 * size)}
-        optional = optional_shapes(kit) | {"fc.bias": (size,)}
-        check_tensors(checkpoint, required, optional, "EAGLE-1")
+        checkpoint = in_one_form(checkpoint)
+        _check(checkpoint, kit)
+        checkpoint = without_copies(checkpoint, kit)
         tensors = placed(checkpoint.tensors, kit)
         self.ids = known_ids(checkpoint, kit)
         self.layer = layer_of(checkpoint, tensors)
         self.embed = embedding_of(tensors, kit)
         self._fc = best_linear(tensors["fc.weight"], tensors.get("fc.bias"))
-        self._head = target_head(checkpoint, self.ids, kit)
+        self._head = own_or_target_head(checkpoint, tensors, self.ids, kit)
         self.description = described(tensors, self.ids)
 
     def fused(self, features: Tensor) -> Tensor:
@@ -292,3 +294,19 @@ class EagleNetwork:
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self._head(hidden)
+
+
+def _check(checkpoint: DrafterCheckpoint, kit: TargetKit) -> None:
+    """ValueError: these are not the weights of such a drafter for this target."""
+    size, fc = kit.hidden_size, checkpoint.tensors.get("fc.weight")
+    check_config(checkpoint, kit)
+    required: dict[str, Shape] = layer_shapes(size, size) | {"fc.weight": (size, 2 * size)}
+    table = checkpoint.tensors.get("d2t")
+    num_ids = kit.vocab_size if table is None else len(table)
+    optional: dict[str, Shape] = optional_shapes(kit) | {
+        "fc.bias": (size,),
+        HEAD: (num_ids, size),  # in files that were made from the authors' own
+    }
+    if kind_of(checkpoint.tensors) == "EAGLE-1" and fc is not None:
+        check_width(checkpoint, kit, columns=fc.shape[-1], parts=2)
+    check_tensors(checkpoint, required, optional, "EAGLE-1")

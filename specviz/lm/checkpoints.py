@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,14 @@ from specviz.lm.drafter_files import read_tensors
 MAX_FILE_BYTES = 9_500_000  # a repository with larger files could not be pushed everywhere
 _HEADER_BYTES = 200  # of one tensor in a file's header: name, type, shape, place
 Shape = tuple[int | None, ...]  # None: any size
+# What only one method's tensors are called.
+MARKS = {
+    "MTP": re.compile(r"\b(eh_proj|mtp_layers\.0\.input_proj|mtp\.fc)\.weight$"),
+    "EAGLE-3": re.compile(r"\b(midlayer|layers\.0)\.hidden_norm\.weight$"),
+    "Medusa": re.compile(
+        r"^(medusa_heads?\.)?(\d+\.\d+\.linear|blocks\.\d+\.layers\.\d+)\.weight$"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +131,14 @@ def check_tensors(
     """ValueError, naming one, if tensors are missing, unknown or of another shape."""
     known, held = {**required, **optional}, checkpoint.tensors
     whose = f"The {method} drafter in {checkpoint.folder}"
+    kind = kind_of(held)
+    hint = f" It looks like {kind}: choose that instead." if kind not in (None, method) else ""
     if missing := sorted(required.keys() - held.keys()):
-        raise ValueError(f"{whose} lacks {len(missing)} tensors, {missing[0]} among them.")
+        raise ValueError(f"{whose} lacks {len(missing)} tensors, {missing[0]} among them.{hint}")
     if extra := sorted(held.keys() - known.keys()):
         raise ValueError(
             f"{whose} holds {len(extra)} tensors that {method} has no use for, {extra[0]} among "
-            "them; it is of another kind."
+            f"them; it is of another kind.{hint}"
         )
     for name, tensor in held.items():
         shape, wanted = tuple(tensor.shape), known[name]
@@ -139,10 +150,22 @@ def check_tensors(
             raise ValueError(f"{whose} has {name} of {came}; {said} fits this target.")
 
 
+def kind_of(names: Iterable[str]) -> str | None:
+    """Which method's drafter has tensors of these names, as far as they tell."""
+    found = tuple(names)
+    for kind, mark in MARKS.items():
+        if any(mark.search(name) for name in found):
+            return kind
+    is_fused = any(name.endswith("fc.weight") for name in found)
+    has_input_norm = any(name.endswith("input_layernorm.weight") for name in found)
+    return "EAGLE-1" if is_fused and not has_input_norm else None
+
+
 def draft_ids(checkpoint: DrafterCheckpoint, *, vocab_size: int, num_known_tokens: int) -> Tensor:
     """(Vd,) ascending ids of the target that the drafter chooses from, known ones only.
 
-    d2t holds offsets: target id = place + d2t[place]. Without it: all. ValueError: d2t is damaged.
+    d2t holds offsets: target id = place + d2t[place]. Without it: all. ValueError: d2t is damaged,
+    was never filled, holds ids instead, or is not the table that t2d was made with.
     """
     offsets = checkpoint.tensors.get("d2t")
     if offsets is None:
@@ -150,12 +173,43 @@ def draft_ids(checkpoint: DrafterCheckpoint, *, vocab_size: int, num_known_token
     if offsets.is_floating_point() or offsets.ndim != 1 or len(offsets) == 0:
         raise ValueError(f"d2t in {checkpoint.folder} is not a list of whole numbers.")
     ids = torch.arange(len(offsets)) + offsets.long()
-    if bool((ids.diff() <= 0).any()) or int(ids[0]) < 0 or int(ids[-1]) >= vocab_size:
+    marked = _marked(checkpoint.tensors.get("t2d"))
+    if not _are_ids(ids, vocab_size) or (marked is not None and not torch.equal(ids, marked)):
+        raise ValueError(_wrong_table(checkpoint, vocab_size, marked))
+    if len(ids) < num_known_tokens and not bool(offsets.any()):
         raise ValueError(
-            f"d2t in {checkpoint.folder} does not name ascending ids from 0 to {vocab_size - 1}; "
-            "it is damaged, or of another target."
+            f"d2t in {checkpoint.folder} is all zeros for {len(ids)} of {num_known_tokens} tokens: "
+            "it was never filled, and the drafter would name wrong tokens. Fetch another export."
         )
     return ids[ids < num_known_tokens]
+
+
+def _marked(t2d: Tensor | None) -> Tensor | None:
+    """Ascending ids whose place in the mask is set; None if there is none, or it was never filled."""
+    return None if t2d is None or not bool(t2d.any()) else t2d.bool().nonzero().flatten()
+
+
+def _are_ids(ids: Tensor, vocab_size: int) -> bool:
+    """Ascending, and all of the vocabulary."""
+    return not bool((ids.diff() <= 0).any()) and 0 <= int(ids[0]) <= int(ids[-1]) < vocab_size
+
+
+def _wrong_table(checkpoint: DrafterCheckpoint, vocab_size: int, marked: Tensor | None) -> str:
+    table, folder = checkpoint.tensors["d2t"].long(), checkpoint.folder
+    if _are_ids(table, vocab_size) and (marked is None or torch.equal(table, marked)):
+        return (
+            f"d2t in {folder} holds the target's ids themselves, where offsets are expected "
+            "(target id = place + d2t): subtract from each its place, or fetch another export."
+        )
+    if marked is not None and _are_ids(torch.arange(len(table)) + table, vocab_size):
+        return (
+            f"d2t in {folder} names {len(table)} tokens and t2d marks {len(marked)}, not the same "
+            "ones: the two are of different exports. Fetch the drafter again."
+        )
+    return (
+        f"d2t in {folder} does not name ascending ids from 0 to {vocab_size - 1}; it is damaged, "
+        "or of another target."
+    )
 
 
 def _stored(tensor: Tensor) -> Tensor:

@@ -6,27 +6,31 @@ layers are packed where that exists; attention is the packed pass's own, in floa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import LlamaConfig
 
 from specviz.lm.attention import additive_mask
+from specviz.lm.folder import first_line
 from specviz.lm.linear import Linear, best_linear
 from specviz.lm.packed import DoubledNorm
 from specviz.lm.packed_attention import Attention, HeadShape, Rotation
 from specviz.lm.packed_cache import PackedCache
-from specviz.lm.packed_loading import MakeLinear, interleaved, rotation_of
+from specviz.lm.packed_loading import ROPE_TYPES, MakeLinear, interleaved, rotation_of
 
+ROPE_BASE = 10_000.0  # where a config.json is silent
 # n = rows of a pass, m = keys that `visible` speaks of, C = cached rows, H = hidden size
 
 
 class CachedLayer:
     """Attention and MLP with Llama's tensor names under `prefix`; weights in the compute dtype.
 
+    With biases where there are any, and with Qwen3's norms of queries and keys where there are any.
     Only reads its weights, so one layer may serve several caches.
     """
 
@@ -43,10 +47,13 @@ class CachedLayer:
         def linear(name: str) -> Linear:
             return make(tensors[f"{prefix}{name}.weight"], tensors.get(f"{prefix}{name}.bias"))
 
-        self.shape, self.rope = shape, rope
         norm = tensors[f"{prefix}post_attention_layernorm.weight"]
-        self.dtype, self.device = norm.dtype, norm.device
+        self.shape, self.dtype, self.device = shape, norm.dtype, norm.device
+        with placed_on(self.device):
+            speeds = rope.inverse_frequencies.to(self.device)
+            self.rope = Rotation(speeds, rope.scaling, shape)
         self.qkv = make(*_fused(tensors, f"{prefix}self_attn.", shape))
+        self.head_norms = _head_norms(tensors, f"{prefix}self_attn.", shape, eps)
         self.output = linear("self_attn.o_proj")
         self.gate, self.up, self.down = (linear(f"mlp.{n}_proj") for n in ("gate", "up", "down"))
         self.mlp_norm = norm_of(norm, eps)
@@ -72,7 +79,7 @@ class CachedLayer:
             factors = self.rope.at(depths + num_seen)
             attention = Attention(self.shape, factors, mask[0, 0], dtype=self.dtype)
         writes, keys, values = cache.open(num_rows)
-        attended = attention.attend(self.qkv(x), writes[0], keys[0], values[0])
+        attended = attention.attend(self.head_norms(self.qkv(x)), writes[0], keys[0], values[0])
         hidden = self.output.plus(attended, residual)
         normed = self.mlp_norm(hidden)
         cache.keep(range(num_rows))
@@ -100,15 +107,34 @@ def head_shape(tensors: Mapping[str, Tensor], prefix: str, num_heads: int) -> He
 
 def rope_of(config: Mapping[str, Any], shape: HeadShape) -> Rotation:
     """Rotary embedding of a flat Llama-style config.json: base from rope_parameters, else
-    rope_theta, else 10,000."""
-    names = ("rope_parameters", "rope_theta", "rope_scaling", "max_position_embeddings")
-    rope = {name: config[name] for name in names if config.get(name) is not None}
+    rope_theta, else 10,000; scaling from rope_parameters, else rope_scaling.
+
+    ValueError: a scaling that is not known here, changes with the length, or lacks numbers.
+    """
+    rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
+    old_name = rope.pop("type", "default")
+    kind = rope.setdefault("rope_type", old_name)
+    if kind not in ROPE_TYPES:
+        raise ValueError(
+            f"config.json asks for {kind!r} scaling of the rotary positions; known here are "
+            f"{', '.join(ROPE_TYPES)}. Choose another drafter."
+        )
+    if rope.get("rope_theta") is None:
+        rope["rope_theta"] = config.get("rope_theta") or ROPE_BASE
     sizes = {
         "hidden_size": shape.num_query_heads * shape.head_size,
         "num_attention_heads": shape.num_query_heads,
         "head_dim": shape.head_size,
     }
-    return rotation_of(LlamaConfig(**sizes, **rope), shape)
+    if config.get("max_position_embeddings") is not None:
+        sizes["max_position_embeddings"] = config["max_position_embeddings"]
+    try:
+        return rotation_of(LlamaConfig(**sizes, rope_parameters=rope), shape)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"The {kind} scaling of rotary positions in config.json cannot be used "
+            f"({first_line(error)}); fetch the drafter's config.json again."
+        ) from error
 
 
 def norm_of(weight: Tensor, eps: float) -> DoubledNorm:
@@ -120,6 +146,35 @@ def norm_of(weight: Tensor, eps: float) -> DoubledNorm:
 def placed_on(device: torch.device) -> AbstractContextManager[Any]:
     """Makes new tensors there. Nothing on a CPU, where it would only cost time."""
     return nullcontext() if device.type == "cpu" else device
+
+
+class _HeadNorms:
+    """RMSNorm of each query head and each key head before they are rotated (Qwen3)."""
+
+    def __init__(self, query: Tensor, key: Tensor, shape: HeadShape, eps: float) -> None:
+        """query, key (D,): one weight for all heads."""
+        counts = (shape.num_query_heads, shape.num_kv_heads)
+        rows = [
+            interleaved(weight.float(), shape.head_size).expand(count, -1)
+            for weight, count in zip((query, key), counts, strict=True)
+        ]
+        self.weight, self.shape, self.eps = torch.cat(rows), shape, eps
+
+    def __call__(self, fused: Tensor) -> Tensor:
+        """(n, (Q + 2K) D) float32; values as they were."""
+        size, num_normed = self.shape.head_size, len(self.weight)
+        heads = fused.float().view(len(fused), self.shape.num_heads, size)
+        normed = F.rms_norm(heads[:, :num_normed], (size,), eps=self.eps) * self.weight
+        return torch.cat([normed, heads[:, num_normed:]], dim=1).flatten(1)
+
+
+def _head_norms(
+    tensors: Mapping[str, Tensor], prefix: str, shape: HeadShape, eps: float
+) -> Callable[[Tensor], Tensor]:
+    query, key = (tensors.get(f"{prefix}{name}_norm.weight") for name in "qk")
+    if query is None or key is None:
+        return lambda fused: fused
+    return _HeadNorms(query, key, shape, eps)
 
 
 def _fused(

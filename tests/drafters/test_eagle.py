@@ -162,7 +162,7 @@ WRONG: dict[str, tuple[Change, str]] = {
         {"layers.0.input_layernorm.weight": torch.ones(16)},
         r"no use for, layers.0.input_layernorm.weight among them",
     ),
-    "width": ({"fc.weight": torch.zeros(16, 64)}, "fc.weight of 16 x 64; 16 x 32 fits"),
+    "width": ({"fc.weight": torch.zeros(16, 64)}, "fc reads 64 numbers"),
     "order": ({"d2t": torch.tensor([3, 1, 1])}, "ascending ids"),
     "range": ({"d2t": torch.tensor([0, 0, 90])}, "ascending ids from 0 to 30"),
     "heads": ({"layers.0.self_attn.k_proj.weight": torch.zeros(6, 16)}, "does not fit 4 query"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from specviz.lm.draft_layer import CachedLayer, head_shape, rope_of
 from specviz.lm.linear import PackedLinear, PlainLinear, best_linear, why_not_packed
@@ -165,6 +169,67 @@ def test_the_base_of_the_rotation(config: dict[str, object], base: float) -> Non
     shape = head_shape(random_layer("l.", H, 8, inputs=H, kv=16, scale=1, seed=0), "l.", HEADS)
     speeds = rope_of(config, shape).inverse_frequencies
     assert torch.allclose(speeds, base ** (-torch.arange(4) / 4))
+
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+LINEAR = {"type": "linear", "factor": 2.0}
+
+
+@pytest.mark.parametrize("scaling", [LLAMA3, YARN, LINEAR])
+@pytest.mark.parametrize("layout", ["old", "new"])
+def test_scaled_positions_are_the_targets_own(scaling: dict[str, Any], layout: str) -> None:
+    """Angles at near and far positions, by transformers' own rotation of a model with that config,
+    whichever way the config is written. Reading leaves the config as it was."""
+    new = {**scaling, "rope_theta": 5e5}
+    config = {"rope_parameters": new} if layout == "new" else {"rope_scaling": scaling}
+    config |= {"max_position_embeddings": 256, "rope_theta": 5e5}
+    before = copy.deepcopy(config)
+    found = rope_of(config, HeadShape(2, 1, 32))
+    assert config == before
+    model = LlamaConfig(
+        hidden_size=64,
+        num_attention_heads=2,
+        head_dim=32,
+        max_position_embeddings=256,
+        rope_parameters={"rope_type": scaling.get("type"), **new},
+    )
+    positions = torch.tensor([[10, 5000]])
+    cos, sin = LlamaRotaryEmbedding(model)(torch.zeros(1), positions)
+    factors = found.at(positions[0])[:, 0]  # of the first query head
+    torch.testing.assert_close(factors.real, cos[0, :, :16])
+    torch.testing.assert_close(factors.imag, sin[0, :, :16])
+
+
+@pytest.mark.parametrize(
+    ("hidden", "heads", "kv_heads", "head_size"),
+    [
+        (4096, 32, 32, 128),  # Llama 2 and Vicuna 7B
+        (5120, 40, 40, 128),  # Vicuna 13B
+        (4096, 32, 8, 128),  # Llama 3 8B, Qwen3 8B
+        (8192, 64, 8, 128),  # Llama 3 70B
+        (3584, 28, 4, 128),  # Qwen2 7B
+        (2048, 16, 8, 128),  # Qwen3 1.7B
+        (2560, 32, 8, 128),  # Qwen3 4B: not hidden / heads
+        (2560, 32, 8, 80),  # a first export of its drafter
+        (5120, 64, 8, 128),  # Qwen3 32B
+    ],
+)
+def test_heads_of_large_drafters(hidden: int, heads: int, kv_heads: int, head_size: int) -> None:
+    """Shapes alone: nothing is allocated."""
+    rows = {"q": heads * head_size, "k": kv_heads * head_size, "v": kv_heads * head_size}
+    tensors = {
+        f"l.self_attn.{name}_proj.weight": torch.empty(count, 2 * hidden, device="meta")
+        for name, count in rows.items()
+    }
+    tensors["l.self_attn.o_proj.weight"] = torch.empty(hidden, rows["q"], device="meta")
+    assert head_shape(tensors, "l.", heads) == HeadShape(heads, kv_heads, head_size)
 
 
 def test_plain_layers_stand_in_for_packed_ones() -> None:

@@ -15,7 +15,7 @@ const SpecVizLearn = (function () {
   function mount(root, page) {
     const place = newPlace(page.memory, CHAPTERS.map((chapter) => chapter.name), namesOf(page.methods));
     const s = { number: place.chapter, tab: place.tab, here: null, memo: {}, run: null, view: null,
-      isOut: false, note: "", wants: !page.isBack, isWaiting: false, isSeeking: false, spot: null };
+      isOut: false, note: "", wants: !page.isBack, isWaiting: false, isSeeking: false, spot: null, offered: null };
     let [card, method, tabs] = [null, null, {}];
 
     const chapter = () => CHAPTERS[s.number - 1];
@@ -46,9 +46,9 @@ const SpecVizLearn = (function () {
     function open(tab) {
       s.tab = tab;
       if (tab === "chapters") return enter(place.chapter || s.number || 1, null);
-      keepPlace();
       unlight();
-      return paint();
+      paint();
+      return keepPlace();
     }
 
     function close() {
@@ -89,8 +89,8 @@ const SpecVizLearn = (function () {
 
     async function fitting() {
       for (const name of page.recorded) {
-        const { items } = JSON.parse(await page.load(name));
-        if (chapter().pick({ lanes: playedLanes(items) })) return name;
+        const text = await page.load(name); // nothing, if the server is gone
+        if (text && chapter().pick({ lanes: playedLanes(JSON.parse(text).items) })) return name;
       }
       return "";
     }
@@ -152,6 +152,7 @@ const SpecVizLearn = (function () {
     }
 
     function light() {
+      if (s.view.isPlaying && s.spot && s.spot.isConnected) return; // to look for it costs a layout
       const part = spotted();
       if (part === s.spot && (!part || part.isConnected)) return;
       unlight();
@@ -176,6 +177,7 @@ const SpecVizLearn = (function () {
       dock.setAttribute("aria-label", word("learn.label"));
       const offers = el("div", "svl-offers", offer("chapters"), offer("method"));
       root.replaceChildren(offers, dock);
+      s.offered = null;
       paint();
     }
 
@@ -195,9 +197,10 @@ const SpecVizLearn = (function () {
     }
 
     function offerMethod() {
+      if (s.offered === s.view.lane) return;
+      s.offered = s.view.lane;
       const made = root.querySelector(".svl-offer[data-name='method'] > span");
-      const text = SpecVizMethod.offerWords(s.view.lane);
-      if (made.textContent !== text) made.textContent = text;
+      made.textContent = SpecVizMethod.offerWords(s.view.lane);
     }
 
     function chooseMethod(name) {

@@ -16,6 +16,12 @@ function makeLinks({ words, settings, server, stage, runs, bar, link, look }) {
     return made;
   }
 
+  // What a copied link asks for besides the run: the language, and what is open beside the stage.
+  function kept(lang) {
+    const open = [...new URLSearchParams(location.search)].filter(([name]) => ["chapter", "method"].includes(name));
+    return new URLSearchParams([["lang", lang], ...open]).toString();
+  }
+
   // `isKept`: the controls already show what the visitor had chosen.
   function followLink(isKept) {
     if (!link) return false;
@@ -48,7 +54,7 @@ function makeLinks({ words, settings, server, stage, runs, bar, link, look }) {
     async copyLink(box) {
       const now = state();
       if (!now) return bar.say(["page.no_link", {}], true);
-      const address = linkTo(now, "lang=" + words.language());
+      const address = linkTo(now, kept(words.language()));
       if (address.length > LONGEST_LINK) return bar.say(["page.link_too_long", {}], true);
       const isCopied = await copyText(address, box);
       return bar.say([isCopied ? "page.copied" : "page.copy_yourself", {}]);

@@ -43,8 +43,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": FACTS | {"presets"},
     "zero": FACTS | {"session"},
     "bench": FACTS | {"presets", "session"},
+    "labs": FACTS | {"numpy"},
     "train": MODELS | LIBRARIES | {"drafters", "session"},
-    "ui": FACTS | {"presets", "views", "session", "bench", "gradio", "plotly"},
+    "ui": FACTS | {"labs", "presets", "views", "session", "bench", "gradio", "plotly"},
     "cli": FACTS | {"places", "presets", "views", "session", "bench", "tqdm"},
     "__main__": {"cli"},
     "app": FACTS | {"places", "presets", "views", "session", "zero", "ui"},
@@ -53,11 +54,13 @@ MAY_IMPORT_INSIDE_A_CALL = {
     "places": {"lm"},
     "session": {"engine", "drafters", "lm"},
     "zero": {"lm"},
+    "labs": {"engine", "lm", "torch"},  # exactness is tried on our own verify
     "bench": {"lm", "engine", "torch", "transformers"},  # it times passes, and generate beside them
     "cli": {"train", "ui", "lm"},  # inside the chosen command
 }
 FOR_TYPES_ALONE = {
     "session": {"engine"},
+    "labs": {"torch"},
     "bench": {"lm", "engine", "torch"},
     "cli": {"train"},
 }  # under TYPE_CHECKING: nothing is loaded

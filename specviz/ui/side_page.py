@@ -98,6 +98,8 @@ class SidePage:
         result = gr.State(None, time_to_live=RESULT_SECONDS)
         place = _Shown(compute, [*inputs], [*outputs, trouble], paint, result, is_quick)
         self._shown.append(place)
+        if not triggers:  # shown when the page opens, and never again
+            return
 
         def on_trigger(language: Language, *values: Any) -> Iterable[list[Any]]:
             for found in place.found(values):

@@ -136,8 +136,9 @@ def _run_controls(catalog: Catalog, speaker: Speaker) -> tuple[controls.Controls
             fields |= controls.more_controls(speaker, catalog.precisions)
         with make(gr.Accordion, _label("page.knobs"), open=False):
             knobs = controls.knob_controls(catalog.drafters, speaker)
-        with make(gr.Accordion, _label("models.title"), open=False):
-            make(gr.Markdown, published_words(catalog))
+        if catalog.fits:
+            with make(gr.Accordion, _label("models.title"), open=False):
+                make(gr.Markdown, published_words(catalog))
         with make(gr.Accordion, _label("page.methods"), open=False):
             make(gr.Markdown, controls.method_words(catalog.drafters))
     return controls.Controls({"prompt": prompt, **model, **fields}, knobs), (run, stop)

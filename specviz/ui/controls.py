@@ -27,6 +27,13 @@ from specviz.ui.offers import DEFAULT_PROMPT, first_lanes
 from specviz.ui.speaker import Speaker, Spoken, labelled, or_else
 from specviz.words import Language, word
 
+PRECISION_WORDS: dict[Precision, str] = {  # bfloat16 is what "auto" takes where it is any good
+    "auto": "page.precision_auto",
+    "float32": "page.precision_float32",
+    "int8": "page.precision_int8",
+    "nf4": "page.precision_nf4",
+    "fp4": "page.precision_fp4",
+}
 DEFAULTS = Request("-", (LaneSpec(PLAIN_DRAFTER),))
 
 
@@ -199,7 +206,7 @@ def more_controls(speaker: Speaker, precisions: Sequence[Precision]) -> dict[str
         }
     with gr.Row():
         fields["stop_strings"] = make(gr.Textbox, labelled("page.stop_strings"), value="", lines=2)
-        choices = [(f"page.precision_{p}", p) for p in precisions if p != "bfloat16"]
+        choices = [(PRECISION_WORDS[p], p) for p in precisions if p in PRECISION_WORDS]
         fields["precision"] = make(
             gr.Radio, labelled("page.precision", choices=choices), value="auto"
         )

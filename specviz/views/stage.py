@@ -32,7 +32,7 @@ Items, told apart by "kind" (times in seconds on the lane's own clock, prefill e
     progress  stage, message, done, total
     start     created, target, device, dtype, quantisation, source, path, machine (messages), prompt
               (cleaned text), prompt_tokens (texts), num_prompt_tokens, prefill_seconds, sampling (message),
-              seed, max_new_tokens, settings {name: value}, versions {library: version}, commit,
+              seed, max_new_tokens, settings {name: value}, read_costs (text), versions {library: version}, commit,
               asked {prompt, target, stop_strings} as a request has them
     lane      lane, name, drafter, title, description, knobs, prefill (messages), is_plain,
               backbone (text, empty: the target) and model (message about it, or empty),

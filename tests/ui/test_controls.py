@@ -190,7 +190,11 @@ def test_a_request_goes_back_into_the_controls_it_came_from() -> None:
     with gr.Blocks():
         speaker = Speaker()
         fields = {**model_controls(CATALOG, speaker), **run_controls(speaker, True)}
-        fields = {"prompt": prompt_box(speaker), **fields, **more_controls(speaker)}
+        fields = {
+            "prompt": prompt_box(speaker),
+            **fields,
+            **more_controls(speaker, CATALOG.precisions),
+        }
         form = Controls(fields, knob_controls(CATALOG.drafters, speaker))
     shown = form.values_of(request)
     values = tuple(shown[component] for component in form.components())

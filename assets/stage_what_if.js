@@ -48,8 +48,9 @@ const SpecVizWhatIf = (function () {
 
   function costsOf(view, costs) {
     const [i, j] = view.at.costs || (view.at.costs = [...costs.now]);
-    return { value: null, tau: costs.tau, rho: costs.rho[i][j], speedup: costs.speedup[i][j], bounds: null,
-      assumes: costs.assumes, measure: null };
+    const curve = costs.curves[view.at.curve];
+    const [rho, speedup] = curve ? [curve.rho[i], curve.speedup[i]] : [costs.rho[i][j], costs.speedup[i][j]];
+    return { value: null, tau: costs.tau, rho, speedup, bounds: null, assumes: (curve || costs).assumes, measure: null };
   }
 
   // ---- Painting ----------------------------------------------------------------------------
@@ -117,7 +118,7 @@ const SpecVizWhatIf = (function () {
 
   function sliders(view, costs, repaint) {
     const at = view.at.costs || (view.at.costs = [...costs.now]);
-    return ["c", "delta"].filter((name) => costs[name].length > 1).map((name) => {
+    const made = ["c", "delta"].filter((name) => costs[name].length > 1).map((name) => {
       const place = name === "c" ? 0 : 1;
       const stops = costs[name];
       const said = el("span", "sv-depthwords");
@@ -134,8 +135,29 @@ const SpecVizWhatIf = (function () {
         repaint();
       });
       tellIt();
-      return el("label", "sv-whatifslider", el("span", "", word("what_if.cost." + name, { n: costs.rows })), input, said);
+      const root = el("label", "sv-whatifslider", el("span", "", word("what_if.cost." + name, { n: costs.rows })), input, said);
+      root.setAttribute("data-cost", name);
+      return root;
     });
+    return [...made, curveChoice(view, costs, made, repaint)];
+  }
+
+  // Instead of a straight line up to delta: what reads cost on a machine where somebody measured them.
+  function curveChoice(view, costs, controls, repaint) {
+    const options = [["", word("what_if.curve.none")], ...costs.curves.map((one, i) => [String(i), tell(one.name)])];
+    const chooser = select(word("what_if.curve"), options);
+    chooser.value = String(view.at.curve ?? "");
+    const hideLine = () => {
+      const line = controls.find((one) => one.dataset.cost === "delta");
+      if (line) show(line, chooser.value === "");
+    };
+    chooser.addEventListener("change", () => {
+      view.at.curve = chooser.value === "" ? undefined : Number(chooser.value);
+      hideLine();
+      repaint();
+    });
+    hideLine();
+    return el("label", "sv-label sv-whatifcurve", word("what_if.curve"), chooser);
   }
 
   function fillResult(view, found, box) {

@@ -188,8 +188,8 @@ def _comparing(page: SidePage) -> None:
     make = page.speaker.make
     with gr.Row():
         files = [
-            make(gr.File, labelled(f"bench.report_{name}"), file_types=[".json"], height=120)
-            for name in ("a", "b")
+            make(gr.File, labelled(key), file_types=[".json"], height=120)
+            for key in ("bench.report_a", "bench.report_b")
         ]
     compare = page.button("bench.compare_now", elem_id="specviz-bench-compare")
     table = gr.HTML(elem_id="specviz-bench-comparison")

@@ -18,7 +18,8 @@ what other settings would have given. Numbers are those of `cost` and `what_if`;
               speed-up or null, is_measured, assumes (indices into said), measure (fields of a
               request that would measure it) or null}
     costs     c, delta (the stops of two sliders), rows (whose read delta is), now [index of c, index
-              of delta] as measured, tau, rho[i of c][j of delta], speedup alike, said (indices)
+              of delta] as measured, tau, rho[i of c][j of delta], speedup alike, assumes (indices into said),
+              curves [{name (message), rho[i of c], speedup, assumes}] of reads measured elsewhere
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The form of the item stands in `judgement.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -31,6 +31,17 @@ MOST_BUDGETS = 12  # as many columns as a narrow pane has room for
 DRAFT_STOPS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)  # plain steps
 READ_STOPS = (1.0, 1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 PLAIN_SAMPLING = SamplingParams(temperature=1.0)
+Curve: TypeAlias = tuple[tuple[int, float], ...]
+# T(n) / T(1) of reads as others measured and published them, and our own of two CPU cores; by the
+# end of their name in `what_if.curve.*`, which says whose they are.
+CURVES: Mapping[str, Curve] = {
+    "mi355x": ((1, 1.0), (8, 1.2), (16, 1.29), (32, 1.42)),
+    "mi355x_batch": ((1, 1.0), (8, 1.87), (16, 2.94), (32, 4.91)),
+    "m3_4bit": ((1, 1.0), (2, 1.83), (4, 3.26), (8, 6.12), (16, 6.32)),
+    "rtx3090_iq1": ((1, 1.0), (2, 1.23), (4, 1.69), (8, 2.31)),
+    "xeon_packed": ((1, 1.0), (4, 1.08), (8, 1.12), (16, 1.23), (32, 1.42), (64, 1.69)),
+    "xeon_float32": ((1, 1.0), (4, 1.78), (8, 2.13), (16, 2.28), (32, 2.97), (64, 4.22)),
+}
 
 
 @dataclass(slots=True)
@@ -167,6 +178,10 @@ def _costs(recording: Recording, said: _Said) -> Item:
         return ((1, one_row), (rows, delta)) if rows > 1 else ((1, delta),)
 
     table = [[at_costs(recording, Costs(c, costs.host, line(d))) for d in reads] for c in steps]
+    curves = [
+        _curve(recording, said, message(f"what_if.curve.{name}"), curve, steps)
+        for name, curve in CURVES.items()
+    ]
     assumed = (
         *table[0][0].assumes,
         *_of_medians(account),
@@ -181,6 +196,22 @@ def _costs(recording: Recording, said: _Said) -> Item:
         "rho": [[short(e.rho) for e in row] for row in table],
         "speedup": [[short(e.speedup) for e in row] for row in table],
         "assumes": [said.index(one) for one in assumed],
+        "curves": curves,
+    }
+
+
+def _curve(
+    recording: Recording, said: _Said, name: Message, curve: Curve, steps: Sequence[float]
+) -> Item:
+    """The same drafts where reads cost what `curve` says, for each stop of the drafter's pass."""
+    costs = recording.costs
+    reads = tuple((n, growth * costs.delta(1)) for n, growth in curve)
+    found = [at_costs(recording, Costs(c, costs.host, reads)) for c in steps]
+    return {
+        "name": name,
+        "rho": [short(e.rho) for e in found],
+        "speedup": [short(e.speedup) for e in found],
+        "assumes": [said.index(one) for one in found[0].assumes],
     }
 
 

@@ -80,6 +80,18 @@ def test_other_costs_are_those_of_the_stops(events: list[TraceEvent]) -> None:
     assert found["rho"][0][found["delta"].index(1.0)] == close(free.rho)
 
 
+def test_a_curve_measured_elsewhere_is_the_cost_of_its_rows(events: list[TraceEvent]) -> None:
+    """Chains of four drafts are read as five rows: between the published 4 and 8 a straight line."""
+    found, recording = judged_item(events, 1)["what_if"]["costs"], recording_of(events, 1)
+    curve = next(c for c in found["curves"] if c["name"][0] == "what_if.curve.m3_4bit")
+    growth = 3.26 + (6.12 - 3.26) / 4
+    i, _ = found["now"]
+    steps = recording.account.draft_steps_per_round * recording.costs.draft_step
+    by_hand = growth * recording.costs.delta(1) + steps + recording.costs.host
+    assert {r.rows_written for r in rounds_of(events, 1)} == {5}
+    assert curve["rho"][i] == close(by_hand)
+
+
 def recording_of(events: list[TraceEvent], lane: int) -> what_if.Recording:
     from specviz.cost import account
 

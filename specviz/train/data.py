@@ -111,6 +111,7 @@ def describe(folder: Path) -> dict[str, Any]:
         "held_out": sum(example.is_held_out for example in examples),
         "answer_tokens": sum(answer_tokens.values()),
         "answer_tokens_by_kind": dict(answer_tokens.most_common()),
+        "prompt_recipes": dict(Counter(map(_recipe, example_shards(folder)))),  # of how many shards
         "sha256": digest.hexdigest(),
     }
 
@@ -122,5 +123,16 @@ def example_shards(folder: Path) -> list[Path]:
 
 
 def _kinds(path: Path) -> list[str]:
-    kinds: list[str] = json.loads(path.with_suffix(".json").read_text())["kinds"]
+    kinds: list[str] = _notes(path)["kinds"]
     return kinds
+
+
+def _recipe(path: Path) -> str:
+    """Which code made a shard's prompts; the first corpora did not keep that."""
+    recipe: str = _notes(path).get("recipe", "unknown")
+    return recipe
+
+
+def _notes(path: Path) -> dict[str, Any]:
+    notes: dict[str, Any] = json.loads(path.with_suffix(".json").read_text())
+    return notes

@@ -64,22 +64,6 @@ THINGS = (
     "chairs", "candles", "shirts", "boxes", "flowers", "coins", "cards", "oranges", "toys",
 )  # fmt: skip
 FOREIGN = {
-    "German": (
-        "Der Zug nach Hamburg fährt heute zwanzig Minuten später ab.",
-        "Die Regierung hat am Montag neue Regeln für den Wohnungsbau vorgestellt.",
-        "Viele Menschen kaufen ihr Gemüse lieber auf dem Markt als im Supermarkt.",
-        "Nach dem Spiel sagte der Trainer, er sei mit seiner Mannschaft zufrieden.",
-        "Im Winter frieren die kleinen Seen zu, und die Kinder laufen Schlittschuh.",
-        "Das Museum zeigt bis Ende März eine Ausstellung über alte Landkarten.",
-        "Ärzte empfehlen, jeden Tag mindestens eine halbe Stunde spazieren zu gehen.",
-        "Die Firma will im nächsten Jahr dreihundert neue Mitarbeiter einstellen.",
-        "Wegen des starken Regens wurde das Konzert im Park abgesagt.",
-        "Meine Schwester studiert Biologie und arbeitet am Wochenende in einem Café.",
-        "Der Bürgermeister eröffnete gestern die neue Brücke über den Fluss.",
-        "Forscher haben im Meer eine bisher unbekannte Fischart entdeckt.",
-        "Die Preise für Benzin sind in den letzten Wochen deutlich gestiegen.",
-        "Er vergaß seinen Schlüssel und musste zwei Stunden vor der Tür warten.",
-    ),
     "French": (
         "Le marché ouvre à sept heures et ferme à midi.",
         "Les élèves ont visité un château du quinzième siècle.",

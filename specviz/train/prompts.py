@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from specviz.train import german
 from specviz.train import prompt_parts as parts
 
 
@@ -71,23 +72,31 @@ def _from(templates: Sequence[str]) -> Callable[[Random, Sequence[str]], str]:
 
 
 def _translation(random: Random, _: Sequence[str]) -> str:
-    if random.random() < 0.25:
-        language = random.choice(tuple(parts.FOREIGN))
+    if random.random() < 0.15:
+        language = random.choice(("German", *parts.FOREIGN))
         return f"Translate into {language}: {random.choice(parts.ENGLISH)}"
-    language = random.choices(tuple(parts.FOREIGN), (6, 2, 2, 1))[0]
-    count = min(random.choice((1, 1, 2, 3)), len(parts.FOREIGN[language]))
-    text = " ".join(random.sample(parts.FOREIGN[language], count))
+    language = random.choices(("German", *parts.FOREIGN), (12, 2, 2, 1))[0]
+    if language == "German":
+        text = german.sentences(random)
+    else:
+        text = " ".join(random.sample(parts.FOREIGN[language], random.choice((1, 1, 2, 3))))
     return random.choice(TRANSLATIONS).format(language=language, text=text)
+
+
+def _text(random: Random, passages: Sequence[str]) -> str:
+    """One passage, or several in a row: people ask about articles as well as about notes."""
+    return "\n\n".join(random.choices(passages, k=random.choice(PASSAGE_COUNTS)))
 
 
 def _about_passage(templates: Sequence[str]) -> Callable[[Random, Sequence[str]], str]:
     def make(random: Random, passages: Sequence[str]) -> str:
-        text, second = random.choice(passages), random.choice(passages)
-        return random.choice(templates).format(passage=text, more=second, **_words(random))
+        texts = [_text(random, passages) for _ in range(2)]
+        return random.choice(templates).format(passage=texts[0], more=texts[1], **_words(random))
 
     return make
 
 
+PASSAGE_COUNTS = (1, 1, 1, 2, 3)
 PASSAGES = (
     "Write a short encyclopedia article about {subject}.",
     "Write a news report of about 150 words that mentions {subject} and {second}.",
@@ -221,6 +230,6 @@ MAKERS: dict[str, Callable[[Random, Sequence[str]], str]] = {
 }
 PASSAGE_KINDS = ("summary", "rewriting", "reading")
 SHARES = {
-    "facts": 16, "list": 8, "prose": 10, "chat": 8, "code": 12, "maths": 15, "reasoning": 5,
-    "translation": 8, "summary": 8, "rewriting": 4, "reading": 8,
+    "facts": 15, "list": 7, "prose": 9, "chat": 7, "code": 9, "maths": 15, "reasoning": 5,
+    "translation": 12, "summary": 10, "rewriting": 3, "reading": 10,
 }  # fmt: skip

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,7 +32,7 @@ from specviz.train.prompts import Prompt, made_prompts, passage_prompts
 
 NUM_SLOTS = 96
 PASSAGE_CHARACTERS = 900  # of a text that a prompt quotes
-MAX_PROMPT_TOKENS = 560
+MAX_PROMPT_TOKENS = 900
 GREEDY_SHARE = 0.6
 TEMPERATURE = 0.8  # of the sampled answers
 
@@ -58,6 +59,14 @@ def make_shard(job: ShardJob) -> Iterator[int]:
             answers[answer.index] = answer.tokens
             yield len(answer.tokens)
         _save(shard_path(folder, stage, index), prompts, tasks, answers)
+
+
+@cache
+def prompt_recipe() -> str:
+    """Hash of the code that makes prompts: a corpus that grew over versions says so."""
+    names = ("plan", "prompts", "prompt_parts", "german", "shards")
+    sources = [Path(__file__).with_name(f"{name}.py").read_bytes() for name in names]
+    return hashlib.sha256(b"".join(sources)).hexdigest()[:12]
 
 
 @contextmanager
@@ -165,7 +174,8 @@ def _save(
         "prompt_lengths": torch.tensor([len(task.tokens) for task in tasks]),
         "temperatures": torch.tensor([task.temperature for task in tasks]),
     }
-    path.with_suffix(".json").write_text(json.dumps({"kinds": [p.kind for p in prompts]}))
+    notes = {"kinds": [p.kind for p in prompts], "recipe": prompt_recipe()}
+    path.with_suffix(".json").write_text(json.dumps(notes))
     draft = path.with_suffix(".part")
     save_file(shard, draft)
     draft.rename(path)  # the shard counts as made from here on

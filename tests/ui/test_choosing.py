@@ -1,0 +1,88 @@
+"""The page that helps to choose: advice, links, numbers of the calculators, files. No browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+from itertools import product
+
+import pytest
+
+from specviz.config import Catalog
+from specviz.theory import Costs, expected_tokens
+from specviz.ui import calculators, charts, choosing_guide, choosing_table
+from specviz.ui.reading import read_request
+from specviz.words import Language, Refusal
+from tests.traces import demo_run
+from tests.ui.sessions import CATALOG
+
+ANSWERS = [dict(zip(choosing_guide.QUESTIONS, a, strict=True))
+           for a in product(*choosing_guide.QUESTIONS.values())]  # fmt: skip
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
+
+
+def test_every_way_through_the_questions_ends_in_advice_with_reasons() -> None:
+    found = {choosing_guide.recommended(answers)[0] for answers in ANSWERS}
+    assert found == {"autoregressive", "mtp", "prompt_lookup", "draft_model", "lookahead", "eagle3"}
+    for answers in ANSWERS:
+        made = choosing_guide.advice(tuple(answers.values()), CATALOG)
+        for language in LANGUAGES:
+            text = choosing_guide.checklist(language, made)
+            assert text.count("- [ ]") == len(choosing_guide.CHECKLIST)
+
+
+def test_the_link_is_a_recipe_that_can_be_run() -> None:
+    address = choosing_guide.link_to("lookahead", CATALOG)
+    text = address.removeprefix("./#run=")
+    state = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    assert state["v"] == 1
+    request = read_request(state["recipe"], CATALOG)
+    assert [lane.drafter for lane in request.lanes] == ["autoregressive", "lookahead"]
+    assert choosing_guide.link_to("eagle3", CATALOG) == ""  # not on offer there
+    assert choosing_guide.link_to("lookahead", Catalog((), ())) == ""
+
+
+def test_many_tokens_per_pass_can_be_slower_and_the_page_says_so() -> None:
+    costs = Costs(0.9, 0.0, ((1, 1.0), (13, 1.0)))
+    said, _, _ = calculators.paint_cost("en", (calculators.Prices(0.8, 4, costs), "small"))
+    assert "Slower: 0.73" in said  # 3.36 / (1 + 4 * 0.9)
+    assert "best K at these prices is 0" in said
+
+
+def test_the_published_drafts_give_their_published_speedups_back() -> None:
+    *_, table = calculators.paint_cost(
+        "en", (calculators.Prices(0.8, 4, Costs(0.1, 0.0, ((1, 1.0),))), "large")
+    )
+    for alpha, speedup in calculators.PUBLISHED_DRAFTS.values():
+        cost = (expected_tokens(alpha, 7) / speedup - 1) / 7
+        assert f"| {cost:.2f} |" in table
+    assert table.startswith("**Not so.**")
+
+
+def test_what_was_measured_stands_beside_what_was_published() -> None:
+    runs = {"demo": tuple(e for e in demo_run() if e.kind not in ("progress", "failure"))}
+    measured = choosing_table.of_runs(lambda: runs)
+    assert measured
+    (text,) = choosing_table.paint("en", (measured, False))
+    assert "demo)" in text
+    (empty,) = choosing_table.paint("en", ({}, False))
+    assert "bench run --out" in empty
+
+
+@pytest.mark.parametrize(
+    ("lane", "method"),
+    [("eagle3", "eagle3"), ("eagle", "eagle"), ("draft_model-2", "draft_model"), ("other", None)],
+)
+def test_a_reports_lane_is_found_by_its_name(lane: str, method: str | None) -> None:
+    assert choosing_table.method_of(lane) == method
+
+
+def test_what_is_no_report_is_refused(tmp_path) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(Refusal):
+        choosing_table.of_report(tmp_path / "x.json")
+
+
+def test_csv_keeps_what_a_spreadsheet_would_break_or_run() -> None:
+    text = charts.csv_text(("a", "b"), [('=1+1,"x"', -0.5)])
+    assert text == 'a,b\r\n"\'=1+1,""x""",-0.5\r\n'

@@ -47,7 +47,7 @@ def test_german_sentences_hardly_ever_repeat_and_end_as_sentences_do() -> None:
     random = Random(3)
     found = [sentence(random) for _ in range(1000)]
     assert len(set(found)) > 990
-    assert all(text[0].isupper() and text.endswith(".") and "  " not in text for text in found)
+    assert all(not text[0].islower() and text.endswith(".") and "  " not in text for text in found)
 
 
 def test_texts_to_ask_about_differ_in_length() -> None:

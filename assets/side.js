@@ -30,7 +30,9 @@ function startSide({ element, adopt }, settings) {
     page: settings.page,
     // [name, type, text] as the server made it; nothing if there is nothing to save.
     save(file) {
-      if (file) saveFile(...JSON.parse(file));
+      if (!file) return;
+      const [name, type, text] = JSON.parse(file);
+      saveFile(name, text, type);
     },
   };
   adopt({ language: words.language() });

@@ -82,6 +82,8 @@ def _find(text: str, found: _Found, tell: Tell) -> None:
         if not HUB_ID.fullmatch(place):
             raise Refusal(message("place.nothing", place=repr(text)))
         path = _fetched(place, method or _told_by_catalogue(place), tell)
+        if not method and _kind_of(path) == DRAFT_MODEL:  # now with its tokenizer
+            method, path = DRAFT_MODEL, _fetched(place, DRAFT_MODEL, tell)
     kind = method or _kind_of(path) or _told_by_catalogue(place)
     if not kind:
         raise Refusal(message("place.ambiguous", place=repr(place), methods=", ".join(METHODS)))

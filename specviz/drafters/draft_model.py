@@ -28,6 +28,7 @@ from specviz.lm.sampling import Sampler
 from specviz.tree import DraftTree
 from specviz.words import Refusal, message, word
 
+UNKNOWN = 0  # what a draft reads for a token it has no row for: what follows is guessed worse
 DRAFTS = ("auto", "own checkpoint", "trained", "4-bit copy", "truncated copy")
 
 
@@ -58,6 +59,7 @@ class DraftModel:
     def __init__(self, config: DraftModelConfig, kit: TargetKit) -> None:
         chosen = _choose_draft(config, kit)
         self.lm, self.ids, self.description = chosen.lm, chosen.ids, chosen.description
+        self.num_readable = chosen.num_readable
         self.length = DraftLength(config.num_draft_tokens, is_adaptive=config.is_adaptive)
         self.tokens: tuple[int, ...] = ()  # what the draft's cache is a cache of
         self.cache: KVCache | None = None
@@ -69,7 +71,7 @@ class DraftModel:
         capacity = min(len(context.tokens) + context.max_depth, self.lm.max_context) + 1
         self.cache = self.lm.new_cache(capacity)
         self.tokens = context.tokens[:-1]
-        self.lm.prefill(self.tokens, self.cache)
+        self.lm.prefill(self._readable(self.tokens), self.cache)
 
     def propose(self, context: DraftContext) -> Proposal:
         cache = self._caught_up(context.tokens)
@@ -78,7 +80,8 @@ class DraftModel:
         room = self.lm.max_context - len(context.tokens)
         count = max(0, min(self.length.current, context.max_depth, room))
         for _ in range(count):
-            unread = path[cache.length :]  # the root, and a token accepted beyond the last draft
+            # The root, and a token accepted beyond the last draft.
+            unread = self._readable(path[cache.length :])
             logits = self.lm.read(DraftTree.chain(unread[0], unread[1:]), cache).logits[-1]
             cache.keep(range(len(unread)))
             probs = self.ids.probs(logits, context.sampling, path)
@@ -96,6 +99,11 @@ class DraftModel:
 
     def observe(self, outcome: Outcome) -> None:
         self.length.learn(outcome.tree.num_draft_tokens, len(outcome.verdict.accepted_rows))
+
+    def _readable(self, tokens: Sequence[int]) -> list[int]:
+        """The tokens, but UNKNOWN for ids past the draft's table: those a tokenizer added later, which
+        the target may have and its smaller sibling not."""
+        return [token if token < self.num_readable else UNKNOWN for token in tokens]
 
     def _caught_up(self, tokens: tuple[int, ...]) -> KVCache:
         """The cache cropped to the longest prefix it shares with the committed text, less the root."""
@@ -153,6 +161,7 @@ class _Draft:
     lm: LanguageModel
     ids: DraftIds
     description: str
+    num_readable: int  # rows of its table: ids it can read
 
 
 def _choose_draft(config: DraftModelConfig, kit: TargetKit) -> _Draft:
@@ -187,9 +196,9 @@ def _trained(checkpoint: DrafterCheckpoint, kit: TargetKit) -> _Draft:
     lm = load_draft_lm(checkpoint, embedding, kit.head_rows(ids), context=kit.max_context)
     size = f"{num_own_parameters(checkpoint) / 1e6:.0f}"
     words = word("drafts.distilled", layers=num_layers_of(checkpoint), size=size)
-    return _Draft(lm, DraftIds(ids.cpu(), kit.vocab_size), words)
+    return _Draft(lm, DraftIds(ids.cpu(), kit.vocab_size), words, kit.vocab_size)
 
 
 def _same_ids(lm: LanguageModel, kit: TargetKit, description: str) -> _Draft:
     ids = torch.arange(min(lm.vocab_size, kit.vocab_size))
-    return _Draft(lm, DraftIds(ids, kit.vocab_size), description)
+    return _Draft(lm, DraftIds(ids, kit.vocab_size), description, lm.vocab_size)

@@ -63,6 +63,12 @@ class _WatchedFile(PartialFile):
         super().__init__(path)
         self._note = note
 
+    def load(self, settings: Mapping[str, Any]) -> list[Record]:
+        try:
+            return super().load(settings)
+        except ValueError as error:  # the plan is the same, so the place is not
+            raise Refusal(message("bench.other_place")) from error
+
     def begin(self, settings: Mapping[str, Any], records: Sequence[Record]) -> None:
         super().begin(settings, records)
         self._note(records)

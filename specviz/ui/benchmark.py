@@ -53,8 +53,8 @@ def _measuring(session: Session, catalog: Catalog, page: SidePage) -> None:
     with gr.Row(elem_classes="specviz-buttons"):
         start = page.button("bench.start", variant="primary", elem_id="specviz-bench-start")
         stop = page.button("bench.stop", variant="stop", elem_id="specviz-bench-stop")
-    progress = gr.HTML(elem_id="specviz-bench-progress")
-    tables = gr.HTML(elem_id="specviz-bench-report")
+    progress = gr.HTML(elem_id="specviz-bench-progress", apply_default_css=False)
+    tables = gr.HTML(elem_id="specviz-bench-report", apply_default_css=False)
     benches = Benches(kept_folder)
     page.show(
         [start.click],
@@ -94,13 +94,30 @@ def _controls(session: Session, catalog: Catalog, page: SidePage) -> list[Any]:
             choices=[(t.title, t.name) for t in catalog.targets],
             value=catalog.targets[0].name,
             scale=1,
+            min_width=240,
         )
         picked = [name for name in first_lanes(catalog) if name != PLAIN_DRAFTER]
-        lanes = make(gr.CheckboxGroup, lanes_spoken, value=picked, scale=3)
+        lanes = make(gr.CheckboxGroup, lanes_spoken, value=picked, scale=3, min_width=300)
     kind = make(gr.CheckboxGroup, labelled("bench.kinds", choices=choices), value=kinds)
     with gr.Row():
-        count = make(gr.Slider, labelled("bench.count"), minimum=1, maximum=MOST_PROMPTS, step=1, value=len(kinds))  # fmt: skip
-        budget = make(gr.Slider, labelled("bench.budget"), minimum=8, maximum=MOST_TOKENS, step=8, value=48)  # fmt: skip
+        count = make(
+            gr.Slider,
+            labelled("bench.count"),
+            minimum=1,
+            maximum=MOST_PROMPTS,
+            step=1,
+            value=len(kinds),
+            min_width=240,
+        )
+        budget = make(
+            gr.Slider,
+            labelled("bench.budget"),
+            minimum=8,
+            maximum=MOST_TOKENS,
+            step=8,
+            value=48,
+            min_width=240,
+        )
         peers = make(
             gr.Checkbox,
             labelled("bench.peers"),
@@ -192,7 +209,7 @@ def _comparing(page: SidePage) -> None:
             for key in ("bench.report_a", "bench.report_b")
         ]
     compare = page.button("bench.compare_now", elem_id="specviz-bench-compare")
-    table = gr.HTML(elem_id="specviz-bench-comparison")
+    table = gr.HTML(elem_id="specviz-bench-comparison", apply_default_css=False)
     page.show(
         [compare.click],
         _compared,

@@ -90,6 +90,15 @@ def test_what_was_measured_before_a_stop_is_not_measured_again(tmp_path: Path) -
     assert len([prompt for prompt, _ in anew.asked if prompt != "warm"]) == 6
 
 
+def test_measurements_of_another_machine_are_not_mixed_in(tmp_path: Path) -> None:
+    """The sentence spoke of --out and of files to delete, which a page has not."""
+    benches, moved = Benches(lambda: tmp_path), session()
+    follow(benches, session())
+    moved.machine = "another one"
+    with pytest.raises(Refusal, match="Begin anew"):
+        follow(benches, moved)
+
+
 def test_a_lane_that_cannot_run_is_told_in_a_sentence(tmp_path: Path) -> None:
     broken = session()
     broken.scripts["warm", "eagle"] = "It has no weights."

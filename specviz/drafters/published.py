@@ -127,9 +127,11 @@ def _flat(checkpoint: DrafterCheckpoint) -> dict[str, Any]:
 
 
 def _maker(folder: Path) -> str:
-    """Who published it, if the folder is called so, by its Hub id or by the Hub's cache."""
-    owners = [part.lower().removeprefix("models--").split("--")[0] for part in folder.parts]
-    return next((owner for owner in owners if owner in TRAINED_BASES), "")
+    """Who published it, if its folder tells: by the repository's id, or as a cache writes that. A
+    drafter named on the command line lies behind a link."""
+    places = (*folder.parts, *(folder / "config.json").resolve().parts)
+    names = {name for place in places for name in place.lower().split("--")}
+    return next((maker for maker in TRAINED_BASES if maker in names), "")
 
 
 def _layers(checkpoint: DrafterCheckpoint) -> set[str]:

@@ -122,11 +122,24 @@ def test_the_owners_base_comes_before_all_others(tmp_path: Path) -> None:
     assert gap(published, lm, drafter_of(published, lm, tmp_path), published.meaning) < TOLERANCE
 
 
-def test_the_hubs_cache_tells_who_made_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "place",
+    ["models--AngelSlim--Qwen3-4B_eagle3/snapshots/0123", "drafter--AngelSlim--Qwen3-4B_eagle3"],
+)
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_cache_tells_who_made_it(tmp_path: Path, place: str, is_linked: bool) -> None:
+    """The Hub's cache or ours; a drafter from the command line is a folder of links into it."""
     lm = text_target()
     published = PUBLISHED["EAGLE-3 AngelSlim"](lm)
-    published.place = "models--AngelSlim--Qwen3-4B_eagle3/snapshots/0123"
-    assert "base 10,000" in drafter_of(published, lm, tmp_path).description
+    published.place = place
+    folder = published.write(tmp_path)
+    if is_linked:
+        (tmp_path / "eagle3").mkdir()
+        for file in folder.iterdir():
+            (tmp_path / "eagle3" / file.name).symlink_to(file)
+        folder = tmp_path / "eagle3"
+    drafter = made("eagle3", {}, load_checkpoint(folder))(kit_of(lm))
+    assert "base 10,000" in drafter.description
 
 
 def test_an_embedding_that_is_the_targets_is_shared_and_another_is_used(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ trace event happens after the clock has stopped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,12 +16,13 @@ from specviz.config import VerificationRule
 from specviz.drafters.base import DraftContext, Drafter, GrownToken, Outcome, Proposal
 from specviz.engine.odds import row_odds, softmax_probs
 from specviz.engine.stopping import Cut, StopRule
-from specviz.engine.verify import Walk, verify
+from specviz.engine.verify import Walk, verify, verify_one_hot
 from specviz.lm.base import KVCache, LanguageModel, LMOutput
 from specviz.lm.device import Stopwatch
 from specviz.lm.sampling import Chance, Sampler
 from specviz.lm.text import TokenText
 from specviz.trace import Candidate, EndReason, RoundTrace, Verdict
+from specviz.words import word
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +73,34 @@ class Lane:
         proposal = parts.drafter.propose(self._context())
         draft_seconds = watch.lap()
         output = parts.target.read(proposal.tree, parts.cache, parts.drafter.taps)
-        verify_seconds = watch.lap()
         probs = PathProbs(parts.sampler, self.tokens, proposal, output.logits)
-        walk = verify(parts.rule, proposal.tree, probs, proposal.child_probs, parts.chance, cached)
-        tokens = _new_tokens(proposal, walk.verdict)
+        probs.fetch()
+        verify_seconds = watch.lap()
+        whole, residual = self._verified(proposal, probs)
+        tokens = _new_tokens(proposal, whole)
         cut = parts.stop.offer(tokens)
-        verdict = walk.verdict.cut(cut.num_tokens, proposal.tree)
+        verdict = whole.cut(cut.num_tokens, proposal.tree)
         self._commit(tokens[: cut.num_tokens], verdict, output)
         commit_seconds = watch.lap()
         parts.drafter.observe(self._outcome(proposal, verdict, output))
         timing = _Timing(draft_seconds + watch.lap(), verify_seconds, commit_seconds)
         self.end_reason = cut.reason
-        round_ = self._traced(
-            proposal, Walk(verdict, walk.last_residual), output, probs, cut, timing
-        )
+        if residual is None:
+            residual = probs((0, *whole.accepted_rows)[-1])
+        round_ = self._traced(proposal, Walk(verdict, residual), output, probs, cut, timing)
         self.clock_seconds += round_.seconds
         self.num_rounds += 1
         return round_
+
+    def _verified(self, proposal: Proposal, probs: PathProbs) -> tuple[Verdict, Tensor | None]:
+        """The verdict, and what its last token was drawn from; None: p itself, a one-hot."""
+        parts, tree = self.parts, proposal.tree
+        if probs.is_one_hot and proposal.child_probs is None:
+            return verify_one_hot(parts.rule, tree, probs.favourite, parts.chance), None
+        walk = verify(
+            parts.rule, tree, probs, proposal.child_probs, parts.chance, parts.cache.length
+        )
+        return walk.verdict, walk.last_residual
 
     def _context(self) -> DraftContext:
         return DraftContext(
@@ -162,7 +174,10 @@ class PathProbs:
         self, sampler: Sampler, tokens: tuple[int, ...], proposal: Proposal, logits: Tensor
     ) -> None:
         self.sampler, self.tokens, self.tree, self.logits = sampler, tokens, proposal.tree, logits
+        # All of p is then told by its likeliest token, and a vector of the vocabulary need not move.
+        self.is_one_hot = sampler.is_greedy and sampler.params.repetition_penalty == 1.0
         self._rows: dict[int, Tensor] = {}
+        self._favourites: dict[int, int] = {}
 
     def __call__(self, row: int) -> Tensor:
         """(V,) float64."""
@@ -170,6 +185,24 @@ class PathProbs:
             path = self.tokens + self.tree.path_tokens(row)
             self._rows[row] = self.sampler.probs(self.logits[row], path)
         return self._rows[row]
+
+    def fetch(self) -> None:
+        """Bring the likeliest tokens of all rows here, if that means waiting for a device: once."""
+        if self.is_one_hot and self.logits.device.type != "cpu":
+            self._fetch(range(len(self.tree)), self.logits)
+
+    def favourite(self, row: int) -> int:
+        """The token on which p is, if it is one-hot. FloatingPointError as `Sampler.probs`."""
+        if row not in self._favourites:
+            self._fetch([row], self.logits[row, None])
+        if (token := self._favourites[row]) < 0:
+            raise FloatingPointError(word("failure.scores"))
+        return token
+
+    def _fetch(self, rows: Iterable[int], logits: Tensor) -> None:
+        best = logits[:, : self.sampler.num_known_tokens].max(-1)  # the lowest id among equals
+        tokens = torch.where(best.values.isfinite(), best.indices, -1)
+        self._favourites.update(zip(rows, tokens.tolist(), strict=True))
 
 
 def _new_tokens(proposal: Proposal, verdict: Verdict) -> tuple[int, ...]:

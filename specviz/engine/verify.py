@@ -61,6 +61,25 @@ def verify(
         row, depth = step.survivor, depth + 1
 
 
+def verify_one_hot(
+    rule: VerificationRule, tree: DraftTree, favourite: Callable[[int], int], chance: Chance
+) -> Verdict:
+    """`verify` of a target whose distributions are one-hot on `favourite` of a row, and of children
+    that were chosen deterministically: the same verdict after the same draws, without a vector.
+
+    A rejected child had no share of a one-hot, so p stays what it was, to the last sibling.
+    """
+    notes, row = _Notes(tree), 0
+    while True:
+        own, children = favourite(row), tree.children(row)
+        survivor = next((c for c in children if _is_own(notes, rule, c, own, chance)), None)
+        if survivor is None:
+            if rule == "rejection":
+                chance.uniform()  # with which the last token would be drawn
+            return notes.verdict(own, "recovered" if children else "bonus")
+        row = survivor
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     survivor: int | None  # the child to walk on to
@@ -98,6 +117,14 @@ class _Notes:
             target_probs=tuple(self.probs),
             trials=tuple(self.trials),
         )
+
+
+def _is_own(notes: _Notes, rule: VerificationRule, child: int, own: int, chance: Chance) -> bool:
+    """Try a child against the one token that has mass."""
+    is_own = notes.tree.tokens[child] == own
+    p, draw = float(is_own), None if rule == "coupled" else chance.uniform()
+    notes.note(Trial(child, 1.0, p, p, draw, is_own), p)
+    return is_own
 
 
 def _rejection_step(

@@ -6,6 +6,7 @@ the way the plain model is given back, with the reason in its `path`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,6 +32,11 @@ TREES = (
 )
 
 
+def captured(plain: PlainLM) -> LanguageModel:
+    """`graphed` but on a CPU, which launches no kernels, and for which there are other paths."""
+    return plain if plain.device.type == "cpu" else graphed(plain)
+
+
 def graphed(plain: PlainLM, recorder: Recorder | None = None) -> LanguageModel:
     """The model's captured twin, or `plain` itself and why.
 
@@ -49,30 +55,33 @@ def _twin(plain: PlainLM, recorder: Recorder | None) -> StaticLM | str:
     if isinstance(shape, str):
         return shape
     made: StaticLM | str = ""
-    for body, path in _bodies(plain):
-        made = _tried(plain, body, shape, recorder or GraphRecorder(plain.device), path)
+    for make, path in _bodies(plain):
+        made = _tried(plain, make, shape, recorder or GraphRecorder(plain.device), path)
         if isinstance(made, StaticLM):
             break
     return made
 
 
-def _bodies(plain: PlainLM) -> list[tuple[Body, str]]:
+def _bodies(plain: PlainLM) -> list[tuple[Callable[[], Body], str]]:
     """What may read the model, the fastest first, and how each is called."""
     name = type(plain.model).__name__
     stock = word("path.stock_body", model=name)
     if (reason := why_not_lean(plain.model)) is not None:
-        return [(StockBody(plain), word("path.not_lean", path=stock, reason=reason))]
+        return [(lambda: StockBody(plain), word("path.not_lean", path=stock, reason=reason))]
     # A pass may stand behind all of the context, so there are a few positions more.
-    lean = LeanBody(plain.model, keys_for(plain.max_context + MAX_ROWS))
-    return [(lean, word("path.lean_body", model=name)), (StockBody(plain), stock)]
+    num_positions = keys_for(plain.max_context + MAX_ROWS)
+    return [
+        (lambda: LeanBody(plain.model, num_positions), word("path.lean_body", model=name)),
+        (lambda: StockBody(plain), stock),
+    ]
 
 
 def _tried(
-    plain: PlainLM, body: Body, shape: CacheShape, recorder: Recorder, path: str
+    plain: PlainLM, make: Callable[[], Body], shape: CacheShape, recorder: Recorder, path: str
 ) -> StaticLM | str:
     path = word("path.graphs", body=path, rows=MAX_ROWS)
-    lm = StaticLM(plain, body, shape, recorder, path)
     try:
+        lm = StaticLM(plain, make(), shape, recorder, path)
         gap = largest_gap(lm, plain)
     except RuntimeError as error:  # what cannot be captured says so in many ways
         return word("path.no_capture", text=first_line(error))

@@ -45,6 +45,8 @@ class GraphRecorder:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._pool: Any = torch.cuda.graph_pool_handle()
+        # A pool whose last graph is gone takes no other; this one outlives them all.
+        self._keeper = self.record(lambda: torch.zeros(1, device=device))
 
     def record(self, work: Callable[[], T]) -> Callable[[], T]:
         with torch.cuda.device(self.device):

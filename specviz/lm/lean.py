@@ -66,7 +66,7 @@ class LeanBody:
         self._cosines: Tensor = cosines[0]  # (C, D)
         self._sines: Tensor = sines[0]
         heads = torch.arange(self.num_heads + 2 * self.num_kv_heads, device=positions.device)
-        self._is_turned = (heads < self.num_heads + self.num_kv_heads)[:, None]
+        self._stays = (heads >= self.num_heads + self.num_kv_heads)[:, None]  # (Q + 2 K, 1)
 
     def hidden(self, step: Step, taps: Sequence[FeatureTap]) -> tuple[Tensor, Tensor | None]:
         """(N, H) after the final norm and the taps (N, F); keys and values land in the slot."""
@@ -98,7 +98,8 @@ class LeanBody:
         """Rotary factors (N, Q + 2 K, D), so that one product turns all heads:
         y = x cos + swapped x sin, where the sine of the first half is negative. Values stay."""
         cosines, sines = self._cosines[positions, None], self._sines[positions, None]
-        return torch.where(self._is_turned, cosines, 1.0), torch.where(self._is_turned, sines, 0.0)
+        # Not `where`: it may bring its number from the host, for which a captured pass cannot wait.
+        return cosines.masked_fill(self._stays, 1.0), sines.masked_fill(self._stays, 0.0)
 
 
 def why_not_lean(model: Any) -> str | None:

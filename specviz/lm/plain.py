@@ -22,6 +22,7 @@ from specviz.lm.base import FeatureTap, KVCache, LMOutput
 from specviz.lm.folder import config_of, cut_short, lacking, require_safetensors
 from specviz.lm.low_rank import Updates, tuned
 from specviz.lm.plain_cache import PlainCache
+from specviz.lm.spread import check_places
 from specviz.lm.support import check_head, check_stock, check_tree_reading, default_context, refusal
 from specviz.tree import DraftTree
 from specviz.words import word
@@ -84,7 +85,7 @@ class PlainLM:
     def read(self, tree: DraftTree, cache: KVCache, taps: Sequence[FeatureTap] = ()) -> LMOutput:
         with tapped(self.decoder, self.num_layers, taps) as found:
             inputs = self._inputs(tree.tokens, tree.depths, visible_rows(tree), cache)
-            logits = self.model(**inputs).logits[0]
+            logits = self.model(**inputs).logits[0].to(self.device)
         return LMOutput(logits, side_by_side(found, taps))
 
     @torch.no_grad()
@@ -101,7 +102,8 @@ class PlainLM:
         return rows if self._embedding_multiplier == 1.0 else rows * self._embedding_multiplier
 
     def head(self, hidden: Tensor) -> Tensor:
-        return self._scaling(self._lm_head(hidden))
+        # Of a model that lies on several devices the head is on the last one.
+        return self._scaling(self._lm_head(hidden)).to(hidden.device)
 
     def _inputs(
         self, tokens: Sequence[int], depths: Sequence[int], visible: Tensor, cache: KVCache
@@ -165,6 +167,7 @@ def load_plain(
         model = model.to(device)
     if updates:
         model.load_state_dict(tuned(model.state_dict(), updates))
+    check_places(model)
     lm = PlainLM(model, context)
     reason = check_stock(lm) or check_head(lm) or check_tree_reading(lm)
     if reason is not None:
@@ -243,4 +246,7 @@ def _layers_of(decoder: nn.Module, num_layers: int) -> nn.ModuleList:
 
 def side_by_side(found: dict[FeatureTap, Tensor], taps: Sequence[FeatureTap]) -> Tensor | None:
     """(N, F): the taps in the order asked for."""
-    return torch.cat([found[tap][0] for tap in taps], -1) if taps else None
+    if not taps:
+        return None
+    first = found[taps[0]]  # layers may lie on several devices
+    return torch.cat([found[tap][0].to(first.device) for tap in taps], -1)

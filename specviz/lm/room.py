@@ -19,6 +19,7 @@ from specviz.fitting import Room
 from specviz.lm.device import pick_device
 from specviz.lm.linear import why_not_packed
 from specviz.lm.quantised import why_not_quantised
+from specviz.lm.spread import free_on_cards
 from specviz.lm.weights import cache_root
 
 MEMORY_INFO = Path("/proc/meminfo")
@@ -42,8 +43,7 @@ def free_bytes(device: torch.device) -> int | None:
     """What a model loaded on `device` now could take; None: not known."""
     if device.type != "cuda":
         return _free_of_host()
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(torch.cuda.mem_get_info(device)[0]) + unused
+    return sum(free_on_cards())  # a model that one card cannot hold is spread over all of them
 
 
 def _free_of_card() -> int | None:

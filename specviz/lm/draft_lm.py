@@ -15,6 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from specviz.lm.base import LanguageModel
 from specviz.lm.checkpoints import DrafterCheckpoint, Shape, check_tensors
 from specviz.lm.draft_layer import head_shape
+from specviz.lm.graphed import captured
 from specviz.lm.linear import best_linear
 from specviz.lm.packed import PackedLM
 from specviz.lm.packed_loading import pack
@@ -43,7 +44,7 @@ def load_draft_lm(
         model = LlamaForCausalLM(config)
         model.lm_head = nn.Linear(head.shape[1], len(head), bias=False)
     model.load_state_dict(tensors)
-    return PlainLM(model.to(embedding.device, embedding.dtype), context)
+    return captured(PlainLM(model.to(embedding.device, embedding.dtype), context))
 
 
 def num_own_parameters(checkpoint: DrafterCheckpoint) -> int:

@@ -2,7 +2,8 @@
 
 Precision "float32" is the exact reference: plain path, one rounding less than anything else.
 Precision "bfloat16" and "auto" take the packed pass where it exists, else the plain path. Quantised
-layers are read by the plain path; "auto" takes them on a GPU that has no room for 16 bits.
+layers are read by the plain path; "auto" takes them on a GPU that has no room for 16 bits. On a GPU
+every plain model is captured if it can be (`graphed`), and a large one spread over several GPUs.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from specviz.lm import packed_loading
 from specviz.lm.base import LanguageModel
 from specviz.lm.checkpoint_files import read_json
 from specviz.lm.folder import config_of, generation_config_of, tokenizer_of
+from specviz.lm.graphed import captured
 from specviz.lm.int4 import Int4Linear, why_not_int4
 from specviz.lm.low_rank import Updates
 from specviz.lm.packed import PackedLM
 from specviz.lm.plain import load_plain
 from specviz.lm.quantised import QUANTISED, described, load_quantised, why_not_quantised
 from specviz.lm.room import free_bytes
+from specviz.lm.spread import free_on_cards, placing
 from specviz.lm.support import check_tree_reading, default_context, refusal
 from specviz.lm.text import TokenText, eos_ids
 from specviz.shapes import Form, cache_bytes, shape_of, weight_bytes
@@ -102,13 +105,14 @@ def load_copy(target: LoadedLM, num_layers: int | None) -> LanguageModel:
         return packed_loading.load_packed(
             target.folder, context=target.lm.max_context, num_layers=num_layers
         )
-    return load_plain(
+    copy = load_plain(
         target.folder,
         dtype=target.lm.dtype,
         device=target.lm.device,
         context=target.lm.max_context,
         settings={"num_hidden_layers": num_layers},
     )
+    return captured(copy)
 
 
 def load_tuned(target: LoadedLM, updates: Updates) -> LanguageModel:
@@ -121,13 +125,14 @@ def load_tuned(target: LoadedLM, updates: Updates) -> LanguageModel:
     context = target.lm.max_context
     if isinstance(target.lm, PackedLM):
         return packed_loading.load_packed(target.folder, context=context, updates=updates)
-    return load_plain(
+    lm = load_plain(
         target.folder,
         dtype=target.lm.dtype,
         device=target.lm.device,
         context=context,
         updates=updates,
     )
+    return captured(lm)
 
 
 def why_not_copied_in_int4(target: LoadedLM) -> str | None:
@@ -143,10 +148,12 @@ def _load_lm(folder: Path, config: Any, form: Form, device: torch.device) -> Lan
     if (reason := refusal(config, context)) is not None:
         raise ValueError(reason)
     if form in QUANTISED:
-        return load_quantised(folder, form, device=device, context=context)
+        return captured(load_quantised(folder, form, device=device, context=context))
     dtype = torch.float32 if form == "float32" else torch.bfloat16
     if device.type != "cpu":
-        return load_plain(folder, dtype=dtype, device=device, context=context)
+        places = placing(needed_bytes(folder, form), free_on_cards())
+        lm = load_plain(folder, dtype=dtype, device=device, context=context, settings=places)
+        return captured(lm)
     reason = packed_loading.why_not(config)
     if form == "float32" or reason is not None:
         lm = load_plain(folder, dtype=dtype, device=device, context=context)

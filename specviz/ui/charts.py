@@ -80,8 +80,9 @@ def cells(chart: Any, values: Sequence[Sequence[int]], shades: Sequence[str]) ->
         ygap=1,
         hovertemplate="%{y} → %{x}<extra></extra>",
     )
-    chart.update_yaxes(autorange="reversed", scaleanchor="x", dtick=1 if len(values) < 20 else 5)
-    chart.update_xaxes(dtick=1 if len(values) < 20 else 5, side="top")
+    step = 1 if len(values) < 20 else 5
+    chart.update_yaxes(autorange="reversed", scaleanchor="x", constrain="domain", dtick=step)
+    chart.update_xaxes(constrain="domain", dtick=step, side="top")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

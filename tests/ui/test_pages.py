@@ -8,7 +8,7 @@ import pytest
 
 from specviz.ui.pages import PAGES
 from specviz.words import ASSETS, word
-from tests.ui.serving import SECONDS, opened
+from tests.ui.serving import SECONDS, opened, wait_for_text
 
 pytestmark = pytest.mark.browser
 
@@ -36,6 +36,31 @@ def test_an_embedded_page_has_no_head(chromium: Any, url: str) -> None:
         page.wait_for_function("globalThis.specviz?.page === 'labs'")
         page.wait_for_selector("#specviz-labs", timeout=5 * SECONDS)
         assert not page.is_visible(".specviz-head")
+
+
+def test_a_lab_can_be_broken_and_says_so_in_either_language(chromium: Any, url: str) -> None:
+    with opened(chromium, url) as page:
+        page.goto(f"{url}labs?lang=en")
+        page.wait_for_selector("#lab-masks .js-plotly-plot svg")
+        assert "One pass over 13 rows" in page.inner_text("#lab-masks")
+        page.click(f"#lab-masks label:has-text('{word('labs.masks.break.everything')}')")
+        page.wait_for_selector("#lab-masks:has-text('Wrong: 13 of 13 rows')")
+        page.click(".specviz-language")  # what was found is told again, not computed anew
+        page.wait_for_selector("#lab-masks:has-text('13 行中有 13 行')")
+
+
+def test_the_calculators_answer_and_correct_a_wrong_guess(chromium: Any, url: str) -> None:
+    with opened(chromium, url) as page:
+        page.goto(f"{url}choose?lang=en")
+        page.wait_for_selector("#choose-alpha:has-text('3.36 tokens per pass')")
+        page.click(f"#choose-cost label:has-text('{word('choose.cost.draft.large')}')")
+        page.wait_for_selector("#choose-cost:has-text('the smallest draft wins')")
+        page.click(f"#choose-guide label:has-text('{word('choose.guide.train.nothing')}')")
+        page.wait_for_selector("#specviz-advice a[href^='./#run=']")
+        page.click("#specviz-advice a")
+        page.wait_for_selector("#specviz-run")
+        wait_for_text(page, "Recorded")
+        assert "Lookahead" in page.inner_text("#specviz-settings")
 
 
 def test_the_pages_have_the_addresses_that_the_head_links_to() -> None:

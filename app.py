@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from specviz.places import gathered
+from specviz.served import ServedSession
 from specviz.session import LiveSession, ReplaySession
 from specviz.trace import Progress
 from specviz.trace_io import read_trace
@@ -18,6 +19,7 @@ from specviz.ui.build import build_ui, launch
 from specviz.ui.playback import Recordings
 from specviz.ui.warm_up import WarmUp
 from specviz.words import ASSETS, tell
+from specviz.zero import ZeroSession, is_zero_gpu
 
 
 def main() -> None:
@@ -49,6 +51,9 @@ def parser() -> argparse.ArgumentParser:
         help="trained drafters of your own: a folder, a weight file or a repository of the Hub; "
         "repeatable",
     )
+    words.add_argument(
+        "--server", metavar="URL", help="an OpenAI-compatible server to ask on the page `benchmark`"
+    )
     words.add_argument("--host", help="address to serve on (default: $GRADIO_SERVER_NAME)")
     words.add_argument(
         "--port", type=_port, help="port (default: $GRADIO_SERVER_PORT, or from 7860)"
@@ -79,16 +84,20 @@ def live(options: argparse.Namespace) -> None:
     if folder is not None and not (folder / "config.json").is_file():
         raise ValueError(f"--target takes the folder of a checkpoint; {folder} has no config.json.")
     found = gathered(options.drafters, options.draft, _say)
-    session = LiveSession(folder, found.draft, found.drafters)
+    live_session = LiveSession(folder, found.draft, found.drafters)
+    zero = ZeroSession(live_session) if is_zero_gpu() else None
+    session = zero or live_session
     recorded = Recordings(sorted((ASSETS / "traces").glob("*.jsonl.gz")))
-    warm_up = WarmUp(session)
-    page = build_ui(session, recorded, warm_up)
+    # A run of its own would ask for a GPU before anybody has come.
+    warm_up = WarmUp(zero.fetching if zero else session)
+    served = ServedSession(options.server) if options.server else None
+    page = build_ui(session, recorded, warm_up, served)
     try:
         launch(page, options.host, options.port, prevent_thread_lock=True)
         warm_up.start()  # only now: what loads a model keeps the page from being served
         page.block_thread()
     finally:
-        session.close()
+        live_session.close()
 
 
 if __name__ == "__main__":

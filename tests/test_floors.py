@@ -42,13 +42,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "places": {"catalogue", "presets", "trace", "words"},
     "session": FACTS | {"presets"},
     "zero": FACTS | {"session"},
+    "served": FACTS | {"httpx"},
     "bench": FACTS | {"presets", "session"},
     "labs": FACTS | {"numpy"},
     "train": MODELS | LIBRARIES | {"drafters", "session"},
-    "ui": FACTS | {"labs", "presets", "views", "session", "bench", "gradio", "plotly"},
-    "cli": FACTS | {"places", "presets", "views", "session", "bench", "tqdm"},
+    "ui": FACTS | {"labs", "presets", "views", "session", "served", "bench", "gradio", "plotly"},
+    "cli": FACTS | {"places", "presets", "views", "session", "served", "bench", "tqdm"},
     "__main__": {"cli"},
-    "app": FACTS | {"places", "presets", "views", "session", "zero", "ui"},
+    "app": FACTS | {"places", "presets", "views", "session", "zero", "served", "ui"},
 }
 MAY_IMPORT_INSIDE_A_CALL = {
     "places": {"lm"},

@@ -76,6 +76,20 @@ def _add_run(words: argparse.ArgumentParser) -> None:
         "--stop", action="append", default=[], metavar="TEXT", help="end at this text; repeatable"
     )
     _add_sampling(words)
+    _add_server(words)
+
+
+def _add_server(words: argparse.ArgumentParser) -> None:
+    group = words.add_argument_group("somebody else's server")
+    group.add_argument(
+        "--server",
+        metavar="URL",
+        help="ask this OpenAI-compatible server (vLLM, SGLang or llama.cpp, speculating on its own) "
+        "and tell what can be seen of it; $SPECVIZ_SERVER_KEY is sent as its key",
+    )
+    group.add_argument(
+        "--model", default="", metavar="NAME", help="the server's model (default: its first)"
+    )
 
 
 def _add_models(words: argparse.ArgumentParser) -> None:

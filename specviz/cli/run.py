@@ -16,16 +16,23 @@ from typing import TextIO
 
 from specviz.cli import FAILED
 from specviz.cli.lanes import parse_lanes
+from specviz.cli.served import check_options, watch_served
 from specviz.cli.watch import ProgressLines, watch
 from specviz.config import Request, SamplingParams, TargetSpec, checked
 from specviz.places import gathered
 from specviz.presets import TARGETS, local_target
+from specviz.served import ServedSession
 from specviz.session import LiveSession, Recorder
 from specviz.trace import RunStart, SessionEvent
 
 
 def run(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
+    check_options(options)
     request = request_of(options)
+    if options.server is not None:
+        served = ServedSession(options.server, options.model)
+        with interrupts(served.cancel, err, after="the next piece"):
+            return watch_served(served.events(request), out, err)
     check_out(options.out)
     target = find_target(options.target)
     options = with_places(options, err)

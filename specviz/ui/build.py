@@ -13,6 +13,7 @@ from typing import Any
 import gradio as gr
 
 from specviz.config import Catalog
+from specviz.served import ServedSession
 from specviz.session import Session
 from specviz.ui import api, controls
 from specviz.ui.kept import KeptTraces
@@ -38,7 +39,10 @@ BEGIN = "(...values) => specviz.begin(values)"
 
 
 def build_ui(
-    session: Session, recorded: Recordings | None = None, warm_up: WarmUp | None = None
+    session: Session,
+    recorded: Recordings | None = None,
+    warm_up: WarmUp | None = None,
+    served: ServedSession | None = None,
 ) -> Any:
     """The page as gr.Blocks. Without targets in the catalogue it is a player of `recorded`."""
     recorded, catalog, speaker = recorded or Recordings(()), session.catalog(), Speaker()
@@ -54,7 +58,7 @@ def build_ui(
             _connect(session, form, stage, buttons, kept, open_runs)
             _connect_choices(catalog, form, speaker, stage)
             api.add_api(session, MAX_VISITORS)
-    add_pages(page, session, recorded)
+    add_pages(page, session, recorded, served)
     return page.queue(max_size=MAX_OUTSIDE, api_open=False)
 
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import gradio as gr
 
+from specviz.served import ServedSession
 from specviz.session import Session
 from specviz.ui.benchmark import benchmark_page
 from specviz.ui.choosing import choosing_page
 from specviz.ui.labs import labs_page
 from specviz.ui.playback import Recordings
+from specviz.ui.served import served_part
 from specviz.ui.side_page import SidePage
 from specviz.words import word
 
@@ -20,7 +22,9 @@ from specviz.words import word
 PAGES = ("labs", "benchmark", "choose")
 
 
-def add_pages(blocks: Any, session: Session, recorded: Recordings) -> None:
+def add_pages(
+    blocks: Any, session: Session, recorded: Recordings, served: ServedSession | None = None
+) -> None:
     """Give `blocks` the further pages. To be called outside of it."""
     contents: dict[str, Callable[[SidePage], None]] = {
         "labs": lambda page: labs_page(page, recorded),
@@ -32,4 +36,7 @@ def add_pages(blocks: Any, session: Session, recorded: Recordings) -> None:
             page = SidePage(name)
             with gr.Column(elem_id=f"specviz-{name}", elem_classes="specviz-side"):
                 contents[name](page)
+                if served is not None and name == "benchmark":
+                    with page.fold("served.title"):
+                        served_part(page, served)
             page.finish()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import json
 import logging
 import threading
@@ -151,7 +152,11 @@ class _Reader(Generic[T]):
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[list[T] | None] = asyncio.Queue()  # None: the run is over
         self._has_left = threading.Event()
-        threading.Thread(target=self._read, name="specviz-reader", daemon=True).start()
+        # In the visitor's context: ZeroGPU finds there whose share of a GPU the run is to take.
+        context = contextvars.copy_context()
+        threading.Thread(
+            target=context.run, args=(self._read,), name="specviz-reader", daemon=True
+        ).start()
 
     def leave(self) -> None:
         """Returns at once, from any thread. Whoever waits for a batch gets the last one; the

@@ -20,7 +20,7 @@ from specviz.cli.served import check_options, watch_served
 from specviz.cli.watch import ProgressLines, watch
 from specviz.config import Request, SamplingParams, TargetSpec, checked
 from specviz.places import gathered
-from specviz.presets import TARGETS, local_target
+from specviz.presets import HUB_ID, PUBLISHED, TARGETS, hub_target, local_target
 from specviz.served import ServedSession
 from specviz.session import LiveSession, Recorder
 from specviz.trace import RunStart, SessionEvent

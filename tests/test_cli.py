@@ -89,7 +89,7 @@ def test_a_switch_is_no_number_and_a_whole_number_no_fraction() -> None:
         (["run", "x", "--top-p", "nan"], "top_p is a number from 0 to 1; got nan."),
         (["run", "x", "--max-new-tokens", "0"], "max_new_tokens is a whole number from 1"),
         (["run", "x", "--stop", ""], "A stop string is empty"),
-        (["run", "x", "--target", "gpt-9"], "--target takes a name (smollm2-135m-instruct)"),
+        (["run", "x", "--target", "gpt-9"], "--target takes a name (smollm2-135m-instruct, "),
         (["run", "x", "--draft", "nowhere"], "--draft takes the folder of a checkpoint"),
         (["run", "x", "--drafters", "nowhere"], "--drafters takes a folder of trained drafters"),
         (["run", "x", "--out", "nowhere/run.jsonl"], "--out takes a file in a folder that exists"),

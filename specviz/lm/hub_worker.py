@@ -122,7 +122,8 @@ def _download(repository: str, revision: str, folder: Path, wanted: Wanted) -> s
     files = {name: listed[name] for name in wanted(listed)}
     total = sum(file.size or 0 for file in files.values())
     if total > (free := shutil.disk_usage(folder).free):
-        raise ValueError(f"it needs {megabytes(total)} of disk, {megabytes(free)} are free")
+        sizes = f"it needs {megabytes(total)}, {megabytes(free)} are free"
+        raise ValueError(f"No space left on device: {sizes}")
     say(total=total)
     for name, file in files.items():
         # Pinned to the commit of the listing, so that all files are of one state.

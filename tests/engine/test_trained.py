@@ -25,7 +25,9 @@ METHODS = {"eagle": eagle, "eagle3": eagle3}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_folder(tmp_path_factory.mktemp("trained") / "tiny", num_hidden_layers=6)
+    # Four-bit kernels for one row on a CPU want widths in blocks of 64.
+    shape = {"num_hidden_layers": 6, "intermediate_size": 128}
+    return tiny_folder(tmp_path_factory.mktemp("trained") / "tiny", **shape)
 
 
 def ready(target: Path, precision: Precision = "float32", root: Path | None = None) -> ReadyTarget:

@@ -131,7 +131,10 @@ def test_a_share_written_with_whole_bounds_takes_shares_only(value: object) -> N
         ({"verification": ["rejection"]}, "verification is one of"),
         ({"stop_strings": "END"}, "stop_strings is a list"),
         ({"stop_strings": [""]}, "stop string is empty"),
-        ({"max_tokens": 5}, "no setting 'max_tokens'; there are: is_chat, knobs, lanes"),
+        (
+            {"max_tokens": 5},
+            "no setting 'max_tokens'; there are: is_adaptive, is_chat, knobs, lanes",
+        ),
     ],
     ids=lambda v: str(v)[:40],
 )

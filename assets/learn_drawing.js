@@ -147,7 +147,7 @@ const SpecVizDrawing = (function () {
     say(view.flows.drafted.words, values ? word("method.flow.drafted", values) : "");
     say(view.flows.rows.words, values ? word("method.flow.rows", values) : "");
     say(view.second, word("method.flow.one_pass"));
-    say(view.flows.kept.words, values ? word("method.flow.kept", values) : "");
+    say(view.flows.kept.words, values && isTold(place) ? word("method.flow.kept", values) : "");
     say(view.caption, values ? word("method.flow.round", values) : word("method.flow.none"));
     put(view.root, "aria-label", values ? word("method.flow.said", values) : title);
     if (!place) return;

@@ -40,11 +40,11 @@ def add(page: SidePage, catalog: Catalog, runs: Runs) -> None:
         else:
             yield of_runs(runs), False
 
-    report = page.speaker.make(
-        gr.File, labelled("choose.table.report"), file_types=[".json"], height=110
+    report = page.speaker.make(  # gr.File says in English alone how to use it
+        gr.UploadButton, labelled("choose.table.report"), file_types=[".json"], size="sm"
     )
     table = gr.Markdown()
-    page.show([report.change], compute, [report], [table], paint, is_quick=True)
+    page.show([report.upload], compute, [report], [table], paint, is_quick=True)
 
 
 def of_report(path: Path) -> Measured:

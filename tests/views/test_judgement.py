@@ -24,7 +24,7 @@ def events() -> list[TraceEvent]:
 
 
 def seconds_of(rounds: list[RoundTrace], part: str) -> float:
-    return sum(getattr(r, part) for r in rounds)
+    return float(sum(getattr(r, part) for r in rounds))
 
 
 def test_the_account_adds_up_over_the_rounds(events: list[TraceEvent]) -> None:

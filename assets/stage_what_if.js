@@ -175,7 +175,7 @@ const SpecVizWhatIf = (function () {
     if (!chosen.is_measured) bars.push(bar("estimated", chosen.speedup));
     if (view.what !== "oracle") bars.push(bar("oracle", best.speedup));
     const assumed = el("details", "sv-fold", el("summary", "", el("span", "sv-foldname", word("what_if.assumes"))),
-      el("ul", "sv-findings", ...chosen.assumes.map((i) => el("li", "", tell(found.said[i])))));
+      el("ul", "sv-assumptions", ...chosen.assumes.map((i) => el("li", "", tell(found.said[i])))));
     const sentence = el("p", "sv-whatifsays", resultWords(chosen));
     sentence.setAttribute("role", "status");
     box.replaceChildren(el("div", "sv-accountbars", ...bars), sentence, ...(chosen.is_measured ? [] : [assumed]), ...measuring(view, chosen));

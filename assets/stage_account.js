@@ -103,7 +103,7 @@ const SpecVizAccount = (function () {
     const head = ["rows", "count", "time", "delta"].map((name) => el("th", "", word("account.column." + name)));
     const rows = reads.map(([rows, count, seconds, delta]) =>
       el("tr", "", ...[rows, count, milliseconds(seconds), number(delta, 2)].map((text) => el("td", "", String(text)))));
-    return el("div", "sv-tablebox sv-table", el("table", "", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...rows)));
+    return el("div", "sv-readsbox sv-table", el("table", "", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...rows)));
   }
 
   return { makeAccount, drawAccount };

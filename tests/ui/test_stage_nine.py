@@ -201,7 +201,8 @@ def test_numbers_say_where_and_when_they_were_taken_and_what_pays(race: Any) -> 
     numbers = race.locator(".sv-numbers")
     assert numbers.locator(".sv-badge").text_content() == "recorded"
     assert (
-        numbers.locator(".sv-none").first.text_content() == "2026-01-02 03:04 UTC · cpu · float32"
+        numbers.locator(".sv-none").first.text_content()
+        == "2026-01-02 03:04 UTC · cpu · float32 · batch 1 only"
     )
     seek(race, END)
     rho, tau = ITEMS[-1]["versus"]["8"]["rho"], rounds_of(EAGLE3)[-1]["total"]["tau"]

@@ -190,7 +190,7 @@ def test_a_repository_that_is_not_there_is_told_as_that(
     hub: HubServer, sources: WeightSources
 ) -> None:
     hub.repository = "somebody/else"
-    assert f"the Hub ({REPOSITORY}): the Hub answered with status 404" in unavailable(sources)
+    assert f"the Hub ({REPOSITORY}): the Hub has no such repository" in unavailable(sources)
 
 
 def test_no_network_at_all_says_what_was_tried_and_what_to_do(sources: WeightSources) -> None:

@@ -83,7 +83,7 @@ const SpecVizWhatIf = (function () {
   // A column for each value; a click or the arrow keys of the slider below choose one.
   function columns(view, found, repaint) {
     const list = found.choices[view.what];
-    const best = found.choices.oracle[0].speedup;
+    const best = boundOf(view, found);
     const most = Math.max(best, found.measured.speedup, 1, ...list.map((one) => one.speedup)) * ROOM;
     const marks = list.map((one, i) => {
       const fill = el("b", "");
@@ -95,7 +95,7 @@ const SpecVizWhatIf = (function () {
       node.addEventListener("click", () => choose(i));
       return node;
     });
-    const lines = [["oracle", best], ["plain", 1]].map(([kind, value]) => {
+    const lines = [["oracle", best], ["plain", 1]].filter(([, value]) => value > 0).map(([kind, value]) => {
       const line = el("i", "sv-whatifline");
       line.setAttribute("data-kind", kind);
       line.style.bottom = (100 * value) / most + "%";
@@ -112,8 +112,14 @@ const SpecVizWhatIf = (function () {
     }
     press();
     const rule = el("div", "sv-whatiflines", ...lines);
-    return [el("div", "sv-histogram sv-whatifcolumns", ...marks, rule), el("p", "sv-none", word("what_if.columns_note",
-      { best: number(best, 2) }))];
+    return [el("div", "sv-histogram sv-whatifcolumns", ...marks, rule), el("p", "sv-none",
+      word("what_if.columns_note") + (best ? " " + word("what_if.columns_bound", { best: number(best, 2) }) : ""))];
+  }
+
+  // The best length in every round bounds all lengths, but no other setting: fewer rows may cost less,
+  // and passes that cost something else are another bound. 0: there is none.
+  function boundOf(view, found) {
+    return view.what === "length" ? found.choices.oracle[0].speedup : 0;
   }
 
   function sliders(view, costs, repaint) {
@@ -162,8 +168,8 @@ const SpecVizWhatIf = (function () {
 
   function fillResult(view, found, box) {
     const chosen = chosenOf(view, found);
-    const best = found.choices.oracle[0];
-    const most = Math.max(found.measured.speedup, chosen.speedup, best.speedup, 1) * ROOM;
+    const best = boundOf(view, found);
+    const most = Math.max(found.measured.speedup, chosen.speedup, best, 1) * ROOM;
     const bar = (kind, speedup) => {
       const fill = el("b", "sv-accountpart");
       fill.style.width = (100 * speedup) / most + "%";
@@ -173,7 +179,7 @@ const SpecVizWhatIf = (function () {
     };
     const bars = [bar("measured", found.measured.speedup)];
     if (!chosen.is_measured) bars.push(bar("estimated", chosen.speedup));
-    if (view.what !== "oracle") bars.push(bar("oracle", best.speedup));
+    if (best) bars.push(bar("oracle", best));
     const assumed = el("details", "sv-fold", el("summary", "", el("span", "sv-foldname", word("what_if.assumes"))),
       el("ul", "sv-assumptions", ...chosen.assumes.map((i) => el("li", "", tell(found.said[i])))));
     const sentence = el("p", "sv-whatifsays", resultWords(chosen));

@@ -22,6 +22,13 @@ function startSide({ element, adopt }, settings) {
     adopt({ language });
   }
 
+  // A link may name a part of the page, which is there only after Gradio has made it.
+  function goToPart(triesLeft) {
+    const part = document.getElementById(location.hash.slice(1));
+    if (part) part.scrollIntoView();
+    else if (location.hash && triesLeft) setTimeout(() => goToPart(triesLeft - 1), 100);
+  }
+
   document.body.classList.toggle("specviz-embed", query.get("embed") === "1");
   words.choose(firstLanguage(words, query));
   words.listen(paint);
@@ -36,4 +43,5 @@ function startSide({ element, adopt }, settings) {
     },
   };
   adopt({ language: words.language() });
+  goToPart(100);
 }

@@ -15,7 +15,7 @@ from specviz.roofline import Pass, distinct_experts, free_rows, most_tokens_per_
 from specviz.ui import charts
 from specviz.ui.lab_parts import Runs, chart, columns, slider
 from specviz.ui.side_page import SidePage
-from specviz.words import Language, word
+from specviz.words import Language, Refusal, message, word
 
 COLUMNS = ("run", "read", "write", "ratio")
 EXPERTS, CHOSEN = 64, 4  # of the mixture that the sentence on experts speaks of
@@ -29,7 +29,10 @@ def add(page: SidePage, catalog: Catalog, runs: Runs) -> None:
         yield [(name, reading) for name, reading in found if reading is not None]
 
     def measured(billions: float) -> Iterator[tuple[MeasuredMachine, float]]:
-        yield machine.measure(), float(billions)
+        try:
+            yield machine.measure(), float(billions)
+        except (RuntimeError, MemoryError) as error:  # too little memory, a card that is not ours
+            raise Refusal(message("choose.slow.refused")) from error
 
     recorded = gr.Markdown()
     page.show([], readings, [], [recorded], paint_readings, is_quick=True)

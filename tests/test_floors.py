@@ -56,13 +56,13 @@ MAY_IMPORT_INSIDE_A_CALL = {
     "session": {"engine", "drafters", "lm"},
     "zero": {"lm"},
     "labs": {"engine", "lm", "torch"},  # exactness is tried on our own verify
-    "bench": {"lm", "engine", "torch", "transformers"},  # it times passes, and generate beside them
+    "bench": {"lm", "drafters", "engine", "torch", "transformers"},  # it times passes, and generate beside them
     "cli": {"train", "ui", "lm"},  # inside the chosen command
 }
 FOR_TYPES_ALONE = {
     "session": {"engine"},
     "labs": {"torch"},
-    "bench": {"lm", "engine", "torch"},
+    "bench": {"lm", "drafters", "engine", "torch"},
     "cli": {"train"},
 }  # under TYPE_CHECKING: nothing is loaded
 SOURCES = [p for p in sorted(PACKAGE.rglob("*.py")) if p != PACKAGE / "__init__.py"]

@@ -1,4 +1,4 @@
-"""`bench engine | run | compare`: measure on this machine, or compare; the last line is for scripts."""
+"""`bench engine | run | compare | gpu`: measure on this machine, or compare; the last line is for scripts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from specviz.bench.compare_report import comparison_json, comparison_text
 from specviz.bench.csv_report import report_csv
 from specviz.bench.engine import FULL, QUICK, measure_engine
 from specviz.bench.engine_report import engine_json, engine_text
+from specviz.bench.gpu import measure_gpu
+from specviz.bench.gpu_plan import full_plan, miniature_plan
+from specviz.bench.gpu_report import gpu_json, gpu_text
 from specviz.bench.lane_run import StoppedError
 from specviz.bench.prompts import balanced, read_prompts
 from specviz.bench.records import PartialFile
@@ -53,6 +56,20 @@ def _bench_engine(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
 
     report = measure_engine(find_target(options.target), QUICK if options.quick else FULL, tell)
     out.write(f"{engine_text(report)}\n{engine_json(report)}\n")
+    return DONE
+
+
+def _bench_gpu(options: argparse.Namespace, out: TextIO, err: TextIO) -> int:
+    def tell(message: str) -> None:
+        err.write(f"{message}\n")
+        err.flush()
+
+    check_out(options.out)
+    report = measure_gpu(miniature_plan() if options.miniature else full_plan(), tell)
+    document = gpu_json(report)
+    if options.out is not None:
+        options.out.write_text(f"{document}\n", encoding="utf-8")
+    out.write(f"{gpu_text(report)}\n{document}\n")
     return DONE
 
 
@@ -146,4 +163,9 @@ def _report(
     return DONE
 
 
-KINDS = {"engine": _bench_engine, "run": _bench_run, "compare": _bench_compare}
+KINDS = {
+    "engine": _bench_engine,
+    "run": _bench_run,
+    "compare": _bench_compare,
+    "gpu": _bench_gpu,
+}

@@ -187,6 +187,7 @@ def _add_bench(words: argparse.ArgumentParser) -> None:
     )
     _add_bench_run(kinds.add_parser("run", help="drafters against plain decoding on many prompts"))
     _add_bench_compare(kinds.add_parser("compare", help="two reports of `bench run`"))
+    _add_bench_gpu(kinds.add_parser("gpu", help="the engine on a GPU, on weights it makes itself"))
 
 
 def _add_bench_run(words: argparse.ArgumentParser) -> None:
@@ -243,6 +244,20 @@ def _add_bench_run(words: argparse.ArgumentParser) -> None:
     words.add_argument(
         "--markdown", action="store_true", help="print the tables as Markdown, for a README"
     )
+
+
+def _add_bench_gpu(words: argparse.ArgumentParser) -> None:
+    words.description = (
+        "Measure what the engine makes of a GPU, within eight minutes and without a network, on "
+        "models with random weights in the shape of real ones: captured passes against the plain "
+        "path, the share of bandwidth that plain decoding reaches, what reads of several rows cost, "
+        "and what a round costs at a stated acceptance. Run it on an idle machine. The last line of "
+        "the output is one JSON document."
+    )
+    words.add_argument(
+        "--miniature", action="store_true", help="tiny models, in seconds, on a CPU too"
+    )
+    words.add_argument("--out", type=Path, metavar="REPORT.json", help="write the document here")
 
 
 def _add_bench_compare(words: argparse.ArgumentParser) -> None:

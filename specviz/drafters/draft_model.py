@@ -72,6 +72,7 @@ class DraftModel:
         self.cache = self.lm.new_cache(capacity)
         self.tokens = context.tokens[:-1]
         self.lm.prefill(self._readable(self.tokens), self.cache)
+        self.lm.settle(self.cache)  # what it captures would else be the first round's
 
     def propose(self, context: DraftContext) -> Proposal:
         cache = self._caught_up(context.tokens)

@@ -13,7 +13,7 @@ import torch
 
 from specviz.lm.base import LanguageModel
 from specviz.lm.folder import first_line
-from specviz.lm.graphs import GraphRecorder, Recorder, why_no_graphs
+from specviz.lm.graphs import EagerRecorder, GraphRecorder, Recorder, why_no_graphs
 from specviz.lm.lean import LeanBody, why_not_lean
 from specviz.lm.plain import PlainLM
 from specviz.lm.static import MAX_ROWS, Body, StaticLM, keys_for
@@ -56,7 +56,7 @@ def _twin(plain: PlainLM, recorder: Recorder | None) -> StaticLM | str:
         return shape
     made: StaticLM | str = ""
     for make, path in _bodies(plain):
-        made = _tried(plain, make, shape, recorder or GraphRecorder(plain.device), path)
+        made = _tried(plain, make, shape, recorder, path)
         if isinstance(made, StaticLM):
             break
     return made
@@ -77,11 +77,17 @@ def _bodies(plain: PlainLM) -> list[tuple[Callable[[], Body], str]]:
 
 
 def _tried(
-    plain: PlainLM, make: Callable[[], Body], shape: CacheShape, recorder: Recorder, path: str
+    plain: PlainLM,
+    make: Callable[[], Body],
+    shape: CacheShape,
+    recorder: Recorder | None,
+    path: str,
 ) -> StaticLM | str:
-    path = word("path.graphs", body=path, rows=MAX_ROWS)
+    names = {"body": path, "rows": MAX_ROWS}
+    is_called = isinstance(recorder, EagerRecorder)
+    path = word("path.called", **names) if is_called else word("path.graphs", **names)
     try:
-        lm = StaticLM(plain, make(), shape, recorder, path)
+        lm = StaticLM(plain, make(), shape, recorder or GraphRecorder(plain.device), path)
         gap = largest_gap(lm, plain)
     except RuntimeError as error:  # what cannot be captured says so in many ways
         return word("path.no_capture", text=first_line(error))

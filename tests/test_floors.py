@@ -56,7 +56,13 @@ MAY_IMPORT_INSIDE_A_CALL = {
     "session": {"engine", "drafters", "lm"},
     "zero": {"lm"},
     "labs": {"engine", "lm", "torch"},  # exactness is tried on our own verify
-    "bench": {"lm", "drafters", "engine", "torch", "transformers"},  # it times passes, and generate beside them
+    "bench": {
+        "lm",
+        "drafters",
+        "engine",
+        "torch",
+        "transformers",
+    },  # it times passes, and generate beside them
     "cli": {"train", "ui", "lm"},  # inside the chosen command
 }
 FOR_TYPES_ALONE = {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from specviz.labs.source import source_of
 from specviz.theory import expected_tokens, most_tokens
 
 ALPHAS = (0.5, 0.7, 0.85, 0.95)
@@ -69,5 +70,5 @@ def sweep(
     )
 
 
-def code() -> tuple[Any, ...]:
-    return (survivors, expected_tokens)
+def code() -> str:
+    return source_of(survivors, expected_tokens)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from specviz.labs.exact import RULES, Odds, Rule, chi_square, divergence, drawn, favourites
+from specviz.labs.source import source_in, source_of
 from specviz.tree import DraftTree
 
 MARKS = 10  # how often the curves are told on the way, each mark further by the same factor
@@ -113,8 +114,7 @@ def drafted(odds: Odds, num_draws: int, rng: np.random.Generator) -> list[tuple[
     return [tuple(row) for row in order.tolist()]
 
 
-def code() -> tuple[Any, ...]:
+def code() -> str:
     """The engine's own rule, and how it is called here."""
-    from specviz.engine import verify
-
-    return (verify._rejection_step, verify._after_rejection, engine_counts)
+    rule = source_in("engine/verify.py", "_rejection_step", "_after_rejection")
+    return f"{rule}\n\n{source_of(engine_counts)}"

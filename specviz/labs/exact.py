@@ -12,11 +12,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from specviz.labs.source import source_of
 from specviz.words import Refusal, message
 
 Probs: TypeAlias = npt.NDArray[np.float64]
@@ -176,5 +177,5 @@ def expected_divergence(p: Sequence[float], num_draws: int) -> float:
     return (sum(w > 0 for w in p) - 1) / (2 * num_draws)
 
 
-def code() -> tuple[Any, ...]:
-    return (decide, without)
+def code() -> str:
+    return source_of(decide, without)

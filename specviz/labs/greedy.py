@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from specviz.labs.source import source_of
 from specviz.theory import expected_tokens, fit_alpha
 
 NUM_TOKENS = 48
@@ -114,6 +115,6 @@ def sweep(
     return tuple(count(pair, k, seed + 1, broken) for k in range(1, max_draft_tokens + 1))
 
 
-def code() -> tuple[Any, ...]:
+def code() -> str:
     """What the page shows of this lab's code."""
-    return (play_round,)
+    return source_of(play_round)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from specviz.labs.source import source_of
 from specviz.tree import DraftTree
 from specviz.words import Refusal, message
 
@@ -179,5 +180,5 @@ def compare(
     return MaskResult(tree, visible, tuple(places), tuple(differences), len(tree))
 
 
-def code() -> tuple[Any, ...]:
-    return (tree_mask, one_pass, its_own_pass)
+def code() -> str:
+    return source_of(tree_mask, one_pass, its_own_pass)

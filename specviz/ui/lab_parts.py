@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
@@ -45,11 +44,6 @@ def offer_of(
     offer = gr.Dropdown(**labelled(key)("en"), value=None)
     page.show([], find, [], [offer], paint, is_quick=True)
     return offer
-
-
-def source_of(*functions: Any) -> str:
-    """Their code as it runs here."""
-    return "\n\n".join(inspect.getsource(function) for function in functions)
 
 
 def radio(page: SidePage, key: str, prefix: str, values: tuple[str, ...]) -> Any:

@@ -12,7 +12,7 @@ from specviz.labs import alpha, recordings
 from specviz.labs.alpha import AlphaCount, Break
 from specviz.theory import expected_tokens
 from specviz.ui import charts
-from specviz.ui.lab_parts import Runs, chart, columns, radio, slider, source_of
+from specviz.ui.lab_parts import Runs, chart, columns, radio, slider
 from specviz.ui.side_page import SidePage
 from specviz.words import Language, word
 
@@ -53,7 +53,7 @@ def add(page: SidePage, runs: Runs) -> str:
         return "lab-alpha.csv", "text/csv", charts.csv_text(HEAD, rows)
 
     page.save(save, file, length, broken)
-    return source_of(*alpha.code())
+    return alpha.code()
 
 
 def found(num_draft_tokens: int, broken: Break, runs: Runs) -> Found:

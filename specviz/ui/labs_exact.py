@@ -15,7 +15,7 @@ from specviz.labs import draws, exact, recordings
 from specviz.labs.draws import Experiment
 from specviz.labs.exact import Odds
 from specviz.ui import charts
-from specviz.ui.lab_parts import Runs, chart, columns, offer_of, slider, source_of
+from specviz.ui.lab_parts import Runs, chart, columns, offer_of, slider
 from specviz.ui.side_page import SidePage
 from specviz.ui.speaker import labelled
 from specviz.words import Language, Refusal, message, word
@@ -62,7 +62,7 @@ def add(page: SidePage, runs: Runs) -> str:
         show_progress="hidden",
         api_visibility="private",
     )
-    return source_of(*exact.code(), *draws.code())
+    return "\n\n".join((exact.code(), draws.code()))
 
 
 def read_odds(p: str, q: str, num_siblings: float, is_sampled: bool, labels: Any) -> Odds:

@@ -11,7 +11,7 @@ import gradio as gr
 from specviz.labs import greedy, recordings
 from specviz.labs.greedy import Break, GreedyCount
 from specviz.ui import charts
-from specviz.ui.lab_parts import Runs, chart, columns, radio, slider, source_of
+from specviz.ui.lab_parts import Runs, chart, columns, radio, slider
 from specviz.ui.side_page import SidePage
 from specviz.words import Language, word
 
@@ -46,7 +46,7 @@ def add(page: SidePage, runs: Runs) -> str:
         return "lab-greedy.csv", "text/csv", text
 
     page.save(save, file, noise, broken)
-    return source_of(*greedy.code())
+    return greedy.code()
 
 
 HEAD = ("K", "alpha", "formula", "counted", "passes", "tokens", "accepted", "same_answers")

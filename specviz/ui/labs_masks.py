@@ -10,7 +10,7 @@ import gradio as gr
 from specviz.labs import masks, recordings
 from specviz.labs.masks import BREAKS, Break, MaskResult
 from specviz.ui import charts
-from specviz.ui.lab_parts import Runs, chart, columns, offer_of, radio, source_of
+from specviz.ui.lab_parts import Runs, chart, columns, offer_of, radio
 from specviz.ui.side_page import SidePage
 from specviz.ui.speaker import labelled
 from specviz.words import Language, Refusal, word
@@ -60,7 +60,7 @@ def add(page: SidePage, runs: Runs) -> str:
         show_progress="hidden",
         api_visibility="private",
     )
-    return source_of(*masks.code())
+    return masks.code()
 
 
 def found(parents: str, cells: str, broken: Break) -> MaskResult:

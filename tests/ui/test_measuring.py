@@ -42,6 +42,7 @@ def test_an_estimate_is_measured_by_one_button(chromium: Any, tmp_path: Path) ->
     with served(session, Recordings([recording(tmp_path)])) as url, opened(chromium, url) as page:
         wait_for_text(page, "Recorded")
         page.click(".sv-moves button:nth-child(7)")
+        page.hover(".sv-whatif h4")  # scrolling may leave the mouse on another lane's node
         page.click(".sv-whatif .sv-column")
         page.click(".sv-measure")
         deadline = time.monotonic() + 40

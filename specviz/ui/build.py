@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
+from urllib.parse import quote
 
 import gradio as gr
 
@@ -74,6 +75,7 @@ def launch(page: Any, host: str | None = None, port: int | None = None, **more: 
         server_port=port,
         theme=_theme(),
         css="\n".join((ASSETS / name).read_text("utf-8") for name in STYLES),
+        head=_icon(),
         footer_links=[],
         run_history=False,  # it would keep every visitor's prompts in the browser
         ssr_mode=False,
@@ -81,6 +83,12 @@ def launch(page: Any, host: str | None = None, port: int | None = None, **more: 
         _frontend=False,
         **more,
     )
+
+
+def _icon() -> str:
+    """In the page itself, which a path before its address cannot lead astray."""
+    drawn = quote((ASSETS / "icon.svg").read_text("utf-8").strip())
+    return f'<link rel="icon" href="data:image/svg+xml,{drawn}">'
 
 
 def _theme() -> Any:

@@ -72,6 +72,10 @@ class _Proxy(BaseHTTPRequestHandler):
     upstream: str  # host:port
 
     def do_GET(self) -> None:
+        if self.path == "/favicon.ico":  # which a browser asks any host for, whatever its pages say
+            self.send_response_only(204)
+            self.end_headers()
+            return
         if not self.path.startswith(f"{PREFIX}/"):
             self.send_error(404, "outside of the prefix")
             return

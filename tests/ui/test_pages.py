@@ -11,13 +11,15 @@ from specviz.words import ASSETS, word
 from tests.ui.serving import SECONDS, opened, wait_for_text
 
 pytestmark = pytest.mark.browser
+# What Gradio says in the console of a page that is left while an answer is on its way.
+LEFT = "AbortError|Connection errored out"
 MANY_CHARTS = 60 * SECONDS  # a page of Plotly's, drawn by a browser without a GPU
 
 
 def test_every_page_is_linked_from_every_page_and_follows_the_language(
     chromium: Any, url: str
 ) -> None:
-    with opened(chromium, url, query="?lang=zh&__theme=dark") as page:
+    with opened(chromium, url, query="?lang=zh&__theme=dark", expected=LEFT) as page:
         for name in PAGES:
             page.click(f".specviz-nav a:has-text('{word(f'nav.{name}', 'zh')}')")
             page.wait_for_function("(name) => globalThis.specviz?.page === name", arg=name)
@@ -49,7 +51,7 @@ def test_a_lab_can_be_broken_and_says_so_in_either_language(chromium: Any, url: 
 
 
 def test_the_calculators_answer_and_correct_a_wrong_guess(chromium: Any, url: str) -> None:
-    with opened(chromium, url, query="choose?lang=en") as page:
+    with opened(chromium, url, query="choose?lang=en", expected=LEFT) as page:
         page.set_default_timeout(MANY_CHARTS)
         page.wait_for_selector("#choose-alpha:has-text('3.36 tokens per pass')")
         page.click(f"#choose-cost label:has-text('{word('choose.cost.draft.large')}')")

@@ -121,6 +121,9 @@ def test_a_link_brings_run_round_and_row_back_after_a_restart(
         opened(chromium, url, query=link.removeprefix(url)) as page,
     ):
         saying(page, "Press Run")
+        page.wait_for_function(
+            "() => document.querySelector('#specviz-prompt textarea').value === 'before the restart'"
+        )
         run_to_the_end(page, page.input_value("#specviz-prompt textarea"))
         after = state_of(link_of(page))
     assert second.requests == first.requests

@@ -95,6 +95,6 @@ def test_the_command_lines_of_the_readme_are_understood() -> None:
     from specviz.cli.parser import parser
 
     lines = re.findall(r"^\.venv/bin/python -m specviz (.*)$", TEXT, re.MULTILINE)
-    assert len(lines) >= 10
+    assert len(lines) == 13
     for line in lines:
         parser().parse_args(re.findall(r'"[^"]*"|\S+', line))

@@ -172,16 +172,9 @@ def drafting_kit(lm: LanguageModel, checkpoint: Any) -> Any:
         del method
         return checkpoint
 
-    return TargetKit(
-        vocab_size=lm.vocab_size,
+    return TargetKit.of(
+        lm,
         num_known_tokens=lm.vocab_size,
-        hidden_size=lm.hidden_size,
-        num_layers=lm.num_layers,
-        max_context=lm.max_context,
-        dtype=lm.dtype,
-        device=lm.device,
-        embed=lm.embed,
-        head=lm.head,
         head_rows=lambda ids: head_rows(lm, ids),
         copy=no_copy,
         has_quantised_copy=False,

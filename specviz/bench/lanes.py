@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from specviz import metrics
-from specviz.config import Request
-from specviz.session import Session, drain
 from specviz.trace import LaneEnd, LaneStart, RoundTrace, RunStart, SessionEvent
 from specviz.trace_io import dump_event
 from specviz.words import tell
@@ -67,15 +65,4 @@ def time_lane(events: Iterator[SessionEvent]) -> LaneTiming:
         clock_seconds=metrics.time_split(rounds).seconds,
         wall_seconds=ended - begun,
         dump_seconds=time.perf_counter() - before,
-    )
-
-
-def lane_speed(session: Session, request: Request) -> float:
-    """Tokens per second of the first lane on its own clock, through a session.
-
-    Called with a page being served and without one, it tells what serving costs the engine.
-    """
-    events = drain(session.events(request))
-    return metrics.tokens_per_second(
-        [event for event in events if isinstance(event, RoundTrace) and event.lane == 0]
     )

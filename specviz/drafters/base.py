@@ -114,3 +114,18 @@ class TargetKit:
         [], LanguageModel | None
     ]  # the owner's own draft checkpoint, if one was given
     trained: Callable[[str], DrafterCheckpoint]  # by method; ValueError: none for this target here
+
+    @classmethod
+    def of(cls, lm: LanguageModel, **own: Any) -> TargetKit:
+        """What the model says of itself; `own`: the fields that only who holds it can fill."""
+        return cls(
+            vocab_size=lm.vocab_size,
+            hidden_size=lm.hidden_size,
+            num_layers=lm.num_layers,
+            max_context=lm.max_context,
+            dtype=lm.dtype,
+            device=lm.device,
+            embed=lm.embed,
+            head=lm.head,
+            **own,
+        )

@@ -84,16 +84,9 @@ class ReadyTarget:
 
     def kit(self) -> TargetKit:
         lm = self.loaded.lm
-        return TargetKit(
-            vocab_size=lm.vocab_size,
+        return TargetKit.of(
+            lm,
             num_known_tokens=self.loaded.text.num_known_tokens,
-            hidden_size=lm.hidden_size,
-            num_layers=lm.num_layers,
-            max_context=lm.max_context,
-            dtype=lm.dtype,
-            device=lm.device,
-            embed=lm.embed,
-            head=lm.head,
             head_rows=self._head_rows,
             copy=self._copy,
             has_quantised_copy=why_not_copied_in_int4(self.loaded) is None,

@@ -77,10 +77,6 @@ def why_no_graphs(device: torch.device) -> str | None:
     return None
 
 
-def recorder_for(device: torch.device) -> Recorder:
-    return EagerRecorder() if why_no_graphs(device) else GraphRecorder(device)
-
-
 class Staging:
     """Whole numbers on their way to a device, without waiting for it.
 

@@ -6,15 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from specviz.bench.lanes import lane_speed, time_lane
-from specviz.config import LaneSpec, Request
-from specviz.session import ReplaySession
+from specviz.bench.lanes import time_lane
 from specviz.trace import Failure, LaneEnd, Progress, RunEnd, SessionEvent
-from specviz.trace_io import dump_events
 from tests.bench.fake_lm import Clock
-from tests.traces import ANSWER, decode, demo_run, ids, lane_start, plain_trees, run_start
-
-REQUEST = Request("x", (LaneSpec("autoregressive"),))
+from tests.traces import ANSWER, decode, ids, lane_start, plain_trees, run_start
 
 
 def slow_run(clock: Clock) -> Iterator[SessionEvent]:
@@ -56,11 +51,3 @@ def test_a_lane_that_failed_is_not_timed() -> None:
         time_lane(iter([run_start(), lane_start(0), *rounds, end, RunEnd(1.0)]))
     with pytest.raises(ValueError, match="made no round"):
         time_lane(iter([Failure("No weights.")]))
-
-
-def test_lane_speed_is_that_of_the_first_lane() -> None:
-    events = demo_run()
-    session = ReplaySession(dump_events(events))  # type: ignore[arg-type]
-    plain = [e for e in events if getattr(e, "lane", None) == 0 and e.kind == "round"]
-    expected = len(ANSWER) / sum(e.seconds for e in plain)  # type: ignore[union-attr]
-    assert lane_speed(session, REQUEST) == pytest.approx(expected)

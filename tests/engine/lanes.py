@@ -44,16 +44,9 @@ def kit_of(
             raise ValueError(f"there are no {method} weights in this test")
         return MAKERS[method](lm)
 
-    return TargetKit(
-        vocab_size=lm.vocab_size,
+    return TargetKit.of(
+        lm,
         num_known_tokens=num_known_tokens or lm.vocab_size,
-        hidden_size=lm.hidden_size,
-        num_layers=lm.num_layers,
-        max_context=lm.max_context,
-        dtype=lm.dtype,
-        device=lm.device,
-        embed=lm.embed,
-        head=lm.head,
         head_rows=lambda ids: head_rows(lm, ids),
         copy=copy,
         has_quantised_copy=False,

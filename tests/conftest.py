@@ -35,6 +35,14 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"SPECVIZ_REQUIRE names no marker of ours: {sorted(unknown)}")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A browser shares its cores with what it shows and paints when it is let: a test of it is
+    tried once more before it counts as failed, and the report names those that needed it."""
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,

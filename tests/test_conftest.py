@@ -1,4 +1,5 @@
-"""A skip is a failure where the marker is required, and stays a skip elsewhere."""
+"""A skip is a failure where the marker is required, and stays a skip elsewhere. A browser test is
+tried twice."""
 
 from __future__ import annotations
 
@@ -39,15 +40,45 @@ def test_skips_unmarked():
 def test_skips_of_required_markers_fail(
     tmp_path: Path, required: str, code: int, outcome: str
 ) -> None:
-    (tmp_path / "test_it.py").write_text(SKIPPED, encoding="utf-8")
-    (tmp_path / "conftest.py").write_text("from tests.conftest import *\n", encoding="utf-8")
-    (tmp_path / "pytest.ini").write_bytes((ROOT / ".pytest.ini").read_bytes())
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", tmp_path],
-        env={**os.environ, "SPECVIZ_REQUIRE": required, "PYTHONPATH": str(ROOT)},
+    done = pytest_of(tmp_path, SKIPPED, SPECVIZ_REQUIRE=required)
+    assert outcome in done.stdout + done.stderr
+    assert done.returncode == code
+
+
+FAILING = """
+import pytest
+
+tried = []
+
+@pytest.mark.browser
+def test_once():
+    tried.append(1)
+    assert len(tried) > 1
+
+@pytest.mark.browser
+def test_twice():
+    assert False
+
+def test_without_a_browser():
+    assert False
+"""
+
+
+def test_a_browser_test_is_tried_twice_and_no_other(tmp_path: Path) -> None:
+    done = pytest_of(tmp_path, FAILING)
+    assert "2 failed, 1 passed, 2 rerun" in done.stdout
+    assert "RERUN test_it.py::test_once" in done.stdout  # and it is named
+
+
+def pytest_of(folder: Path, text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What pytest says of a test file of this text under our conftest and settings."""
+    (folder / "test_it.py").write_text(text, encoding="utf-8")
+    (folder / "conftest.py").write_text("from tests.conftest import *\n", encoding="utf-8")
+    (folder / "pytest.ini").write_bytes((ROOT / ".pytest.ini").read_bytes())
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", folder],
+        env={**os.environ, "SPECVIZ_REQUIRE": "", "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert outcome in done.stdout + done.stderr
-    assert done.returncode == code

@@ -78,12 +78,23 @@ def send(page: Any, items: list[dict[str, Any]], **more: Any) -> None:
     page.evaluate("(text) => stage.receive(text)", envelope(items, **more))
 
 
+# What is seen and where: text and attributes, and the boxes of pictures, which follow the layout.
+PICTURE = """() => [document.querySelector(".sv").outerHTML,
+  ...[...document.querySelectorAll(".sv canvas, .sv svg")]
+    .map((n) => JSON.stringify(n.getBoundingClientRect()))].join()"""
+FRAMES = """() => new Promise((done) =>
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 20))))"""
+
+
 def settle(page: Any) -> None:
-    """Until what was asked for is painted."""
-    page.evaluate(
-        "() => new Promise((done) => "
-        "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 20))))"
-    )
+    """Until what was asked for is painted: two frames, and on until the picture rests. A layout
+    that changes calls for another painting, so two frames alone are not always enough."""
+    before = None
+    for _ in range(20):
+        page.evaluate(FRAMES)
+        if (now := page.evaluate(PICTURE)) == before:
+            return
+        before = now
 
 
 def seek(page: Any, seconds: float) -> None:

@@ -175,6 +175,7 @@ def test_pointing_lights_row_and_ancestors_and_a_click_keeps_them(stage: Any) ->
 def test_pointing_at_a_cell_of_the_mask_lights_both_its_nodes(stage: Any) -> None:
     seek(stage, round_of(2, 1)["at"][3])
     lane(stage, 2).locator(".sv-explain").click()
+    settle(stage)
     at = stage.evaluate(
         """() => {
           const box = document.querySelector(".sv-mask").getBoundingClientRect();

@@ -14,8 +14,10 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   words.choose(firstLanguage(words, query));
   document.body.classList.toggle("specviz-embed", isEmbedded);
 
-  const stage = SpecVizStage.mount(element.querySelector(".specviz-stage"),
-    settings.hasForm ? (recipe) => measure(recipe) : null);
+  const stage = SpecVizStage.mount(element.querySelector(".specviz-stage"), {
+    measure: settings.hasForm ? (recipe) => measure(recipe) : null,
+    tryRow: (row) => globalThis.open(pageAddress("labs", { row: JSON.stringify(row) }) + "#lab-exact", "_blank", "noopener"),
+  });
   const runs = makeRuns(keep("sessionStorage"), 5);
   let run = null; // the live run that is listened to; null when there is none
   let shown = null; // what the stage shows: { kind: "live" | "recorded" | "file", id, name, items }

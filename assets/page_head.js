@@ -36,16 +36,17 @@ function pageNow() {
   return SPECVIZ_PAGES.slice(1).includes(name) ? name : SPECVIZ_PAGES[0];
 }
 
-// What of the address holds for every page: look and language, no run and no place.
-function sharedQuery() {
+// What of the address holds for every page: look and language, no run and no place; and `more`.
+function sharedQuery(more) {
   const now = new URLSearchParams(location.search);
   const kept = ["__theme", "lang", "embed"].filter((name) => now.has(name));
-  const query = new URLSearchParams(kept.map((name) => [name, now.get(name)])).toString();
+  const pairs = [...kept.map((name) => [name, now.get(name)]), ...Object.entries(more)];
+  const query = new URLSearchParams(pairs).toString();
   return query ? "?" + query : "";
 }
 
-function pageAddress(name) {
-  return pagesRoot() + (name === SPECVIZ_PAGES[0] ? "" : name) + sharedQuery();
+function pageAddress(name, more = {}) {
+  return pagesRoot() + (name === SPECVIZ_PAGES[0] ? "" : name) + sharedQuery(more);
 }
 
 function makeNav(words) {

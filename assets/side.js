@@ -42,6 +42,6 @@ function startSide({ element, adopt }, settings) {
       saveFile(name, text, type);
     },
   };
-  adopt({ language: words.language() });
+  adopt({ language: words.language(), asked: Object.fromEntries(query) });
   goToPart(100);
 }

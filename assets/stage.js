@@ -32,7 +32,9 @@ const SpecVizStage = (function () {
     };
   }
 
-  function mount(parent, measure = null) {
+  // `measure(fields)` and `tryRow(row)`: what the page does with an estimate and with a row of odds;
+  // without them nothing offers it.
+  function mount(parent, { measure = null, tryRow = null } = {}) {
     const s = newState();
     const { player, selection, options, shown, ghosts } = s;
     let [page, pane, views] = [null, null, []];
@@ -267,7 +269,7 @@ const SpecVizStage = (function () {
     // Built once, and again when the language changes.
     function build() {
       page = makePage(options);
-      pane = makePane(page.pane, measure);
+      pane = makePane(page.pane, measure, tryRow);
       views = [];
       wire();
       parent.replaceChildren(page.root);

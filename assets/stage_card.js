@@ -5,18 +5,26 @@ const SpecVizCard = (function () {
   const { isRead, isTold, ghostLook } = SpecVizTime;
   const { word, el, put, say, show, chance, tokenText, icon, MARKS } = SpecVizDom;
   const MAX_BARS = 8;
+  const MAX_TRIED = 3; // guesses of a row that the lab takes
 
-  function makeCard() {
+  // `tryRow(row)` draws again and again from a row's odds; null where nothing can.
+  function makeCard(tryRow) {
     const title = el("div", "sv-cardtitle");
     const facts = el("p", "sv-cardfacts");
     const sentence = el("p", "sv-cardsentence");
     const bars = el("div", "sv-cardbars");
     const line = makeLine();
     const more = el("p", "sv-cardmore");
+    const again = el("button", "sv-button sv-again", word("stage.draw_again"));
+    again.type = "button";
+    again.title = word("stage.draw_again_title");
+    again.hidden = !tryRow;
     const name = el("h4", "", word("stage.card"));
     const hint = el("p", "sv-none", word("stage.card_hint"));
-    const root = el("section", "sv-panel sv-card", name, title, facts, sentence, line.root, bars, more, hint);
-    return { root, name, hint, title, facts, sentence, bars, line, more, key: null };
+    const root = el("section", "sv-panel sv-card", name, title, facts, sentence, line.root, bars, more, again, hint);
+    const view = { root, name, hint, title, facts, sentence, bars, line, more, again, row: null, key: null };
+    again.addEventListener("click", () => tryRow(view.row));
+    return view;
   }
 
   // 0 to 1: kept to the left of the threshold, the draw as a tick.
@@ -42,6 +50,7 @@ const SpecVizCard = (function () {
     view.bars.replaceChildren();
     for (const part of [view.facts, view.sentence, view.more]) say(part, "");
     show(view.line.root, false);
+    offerDraws(view, null);
     view.hint.style.visibility = isOwn ? "visible" : "hidden"; // keeps its place: nothing may jump
     const isPast = isOwn && chosen && !isHere;
     say(view.name, isPast ? word("stage.card_last", { round: lane.rounds[chosen.index].round }) : word("stage.card"));
@@ -179,6 +188,24 @@ const SpecVizCard = (function () {
       line.setAttribute("data-chosen", token === id);
       view.bars.append(line);
     }
+    offerDraws(view, rowOf(round.tree, parent));
+  }
+
+  function offerDraws(view, row) {
+    view.row = row;
+    view.again.style.visibility = row ? "visible" : "hidden"; // keeps its place: nothing may jump
+  }
+
+  // A row's odds as the lab takes them, its guesses first; null if nothing was guessed there, or
+  // the trace does not hold the chances of all that was.
+  function rowOf(tree, parent) {
+    const guesses = tree.id.filter((_, row) => tree.parent[row] === parent && tree.status[row] !== "lookahead");
+    const { tokens } = tree.odds[parent];
+    const places = guesses.slice(0, MAX_TRIED).map((id) => tokens.findIndex((token) => token[1] === id));
+    if (!places.length || places.includes(-1)) return null;
+    const others = tokens.filter((_, i) => !places.includes(i));
+    const told = [...places.map((i) => tokens[i]), ...others].map(([text, , , q, , softmax]) => [text, softmax, q]);
+    return { guesses: places.length, tokens: told.slice(0, MAX_BARS) };
   }
 
   function bar(kind, share) {

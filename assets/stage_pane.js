@@ -13,9 +13,10 @@ const SpecVizPane = (function () {
   const LIVE_MS = 1200; // a live run's numbers are read more seldom than painted
   const PLAYING_MS = 250; // while it plays, nobody reads numbers faster
 
-  // `measure(fields)` runs what a what-if asks for; null where nothing can be run.
-  function makePane(box, measure) {
-    const pane = { card: makeCard(), mask: makeMask(), numbers: makeNumbers(), whatIf: makeWhatIf(measure),
+  // `measure(fields)` runs what a what-if asks for, `tryRow(row)` draws from a row's odds; null where
+  // that cannot be done.
+  function makePane(box, measure, tryRow) {
+    const pane = { card: makeCard(tryRow), mask: makeMask(), numbers: makeNumbers(), whatIf: makeWhatIf(measure),
       countedAt: -Infinity };
     box.append(pane.card.root, pane.mask.root, pane.numbers.root, pane.whatIf.root);
     return pane;

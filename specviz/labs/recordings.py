@@ -119,20 +119,28 @@ def _real_row(round_: RoundTrace, row: RowOdds) -> RealRow | None:
     if not children or any(token not in known for token in guesses):
         return None
     rest = [o for o in row.odds if o.token not in guesses]
-    shown = [*(known[token] for token in guesses), *rest][:MAX_SHOWN]
-    p = [odds.softmax_prob for odds in shown]
-    q = [odds.draft_prob for odds in shown]
+    shown = [
+        (o.text, o.softmax_prob, o.draft_prob)
+        for o in (*(known[token] for token in guesses), *rest)
+    ]
+    before = "".join(round_.texts[i] for i in round_.tree.path(row.row))[-24:]
+    label = f"{before!r} → {', '.join(repr(text) for text, _, _ in shown[: len(guesses)])}"
+    return RealRow(label, odds_of(shown, len(guesses)))
+
+
+def odds_of(tokens: Sequence[tuple[str, float, float | None]], num_guesses: int) -> Odds:
+    """Of a real row's best tokens, (text, p, q) each, those that were guessed first. All tokens that
+    are not shown are one more. Without q for each of them the guesses are point masses."""
+    shown = tokens[:MAX_SHOWN]
+    p, q = [p for _, p, _ in shown], [q for _, _, q in shown]
     is_sampled = all(v is not None for v in q) and max(v or 0.0 for v in q) < 1.0
     if not is_sampled:
-        q = [1 / len(guesses) if o.token in guesses else 0.0 for o in shown]
+        q = [1 / num_guesses if i < num_guesses else 0.0 for i in range(len(shown))]
     sides = [[v or 0.0 for v in side] for side in (p, q)]
     for side in sides:
         side.append(max(0.0, 1 - sum(side)))
-    before = "".join(round_.texts[i] for i in round_.tree.path(row.row))[-24:]
-    texts = tuple(odds.text for odds in shown)
-    label = f"{before!r} → {', '.join(repr(t) for t in texts[: len(guesses)])}"
-    odds = Odds(tuple(sides[0]), tuple(sides[1]), (*texts, "…"), len(guesses), is_sampled)
-    return RealRow(label, odds)
+    labels = (*(text for text, _, _ in shown), "…")
+    return Odds(tuple(sides[0]), tuple(sides[1]), labels, num_guesses, is_sampled)
 
 
 def real_trees(events: Sequence[TraceEvent]) -> list[tuple[str, DraftTree]]:

@@ -23,6 +23,7 @@ from specviz.words import Language, Refusal, message, word
 NUM_DRAWS = 100_000
 SEED = 7
 P, Q = "0.50 0.20 0.15 0.10 0.05", "0.10 0.35 0.30 0.05 0.20"
+MAX_LINK = 4000  # characters of a row in an address
 LEAST_SHOWN = 1e-7  # a logarithmic axis has no 0
 HEAD = ("rule", "draws", "kl")
 
@@ -54,10 +55,12 @@ def add(page: SidePage, runs: Runs) -> str:
         inputs = [p, q, siblings, is_sampled, labels]
         page.show([run.click], compute, inputs, outputs, paint)
     page.save(save, file, page.kept())
+    fields = [p, q, siblings, is_sampled, labels]
+    page.linked("row", fields_of_link, fields)
     rows.input(
         fields_of,
         inputs=rows,
-        outputs=[p, q, siblings, is_sampled, labels],
+        outputs=fields,
         preprocess=False,
         show_progress="hidden",
         api_visibility="private",
@@ -86,11 +89,28 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
 def fields_of(chosen: object) -> list[Any]:
     """What the controls show for a real row, as `rows_there_are` offered it."""
     try:
-        odds = json.loads(str(chosen))
-        sides = [" ".join(f"{float(v):.4f}" for v in odds[name]) for name in ("p", "q")]
-        return [*sides, int(odds["num_siblings"]), bool(odds["is_sampled"]), odds["labels"]]
+        return fields_with(Odds(**json.loads(str(chosen))))
     except (ValueError, KeyError, TypeError):
         return [gr.skip()] * 5
+
+
+def fields_of_link(text: str) -> list[Any]:
+    """The same for a row of the stage: `{"guesses": n, "tokens": [[text, p, q or null], ...]}`, the
+    guesses first. Refusal: it is no row."""
+    try:
+        asked = json.loads(text[:MAX_LINK])
+        tokens = [
+            (str(token), float(p), None if q is None else float(q))
+            for token, p, q in asked["tokens"]
+        ]
+        return fields_with(exact.checked(recordings.odds_of(tokens, int(asked["guesses"]))))
+    except (ValueError, KeyError, TypeError, ZeroDivisionError, RecursionError) as error:
+        raise Refusal(message("labs.refusal.row")) from error
+
+
+def fields_with(odds: Odds) -> list[Any]:
+    sides = [" ".join(f"{v:.4f}" for v in side) for side in (odds.p, odds.q)]
+    return [*sides, odds.num_siblings, odds.is_sampled, odds.labels]
 
 
 def file(_: Language, made: Experiment | None) -> tuple[str, str, str] | None:

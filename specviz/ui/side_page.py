@@ -133,6 +133,33 @@ class SidePage:
             api_visibility="private",
         ).then(None, inputs=held, js=SAVE, api_visibility="private")
 
+    def linked(
+        self, name: str, make: Callable[[str], Sequence[Any]], outputs: Sequence[Any]
+    ) -> None:
+        """Fill `outputs` with `make(text)` where the page is opened by an address with `?name=text`.
+        A `Refusal` of `make` is told in a line of its own."""
+        trouble = gr.Markdown(visible=False, elem_classes="specviz-trouble")
+
+        def on_adopt(event: gr.EventData) -> list[Any]:
+            told = event._data if isinstance(event._data, dict) else {}
+            asked = told.get("asked")
+            text = asked.get(name) if isinstance(asked, dict) else None
+            if not isinstance(text, str):
+                return [gr.skip() for _ in (*outputs, trouble)]
+            try:
+                return [*make(text), gr.update(visible=False)]
+            except Told as why:
+                said = tell(why.message, _language(told.get("language")))
+                return [*(gr.skip() for _ in outputs), gr.update(value=said, visible=True)]
+
+        self._head.adopt(
+            on_adopt,
+            outputs=[*outputs, trouble],
+            show_progress="hidden",
+            queue=False,
+            api_visibility="private",
+        )
+
     def kept(self) -> Any:
         """The state that holds the result of the last `show`, for `save`."""
         return self._shown[-1].result

@@ -7,6 +7,8 @@ import pytest
 from specviz.labs import machine, recordings
 from specviz.metrics import mean_acceptance_length
 from specviz.trace import RunStart, rounds_of
+from specviz.ui import labs_exact
+from specviz.words import Refusal
 from tests.traces import demo_run
 
 EVENTS = [event for event in demo_run() if event.kind not in ("progress", "failure")]
@@ -51,3 +53,32 @@ def test_the_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.machine.flops_per_second > 0
     assert [rows for rows, _ in found.reads] == list(machine.ROWS)
     assert found.least_seconds(64) >= found.least_seconds(1)
+
+
+def test_a_row_without_the_drafts_chances_has_point_masses() -> None:
+    """Of its tokens, the guesses first; what is not shown is one more."""
+    drawn = recordings.odds_of([("a", 0.5, 0.25), ("b", 0.25, 0.5)], 1)
+    assert (drawn.p, drawn.q) == ((0.5, 0.25, 0.25), (0.25, 0.5, 0.25))
+    assert (drawn.labels, drawn.num_siblings, drawn.is_sampled) == (("a", "b", "…"), 1, True)
+    chosen = recordings.odds_of([("a", 0.5, None), ("b", 0.25, None), ("c", 0.125, None)], 2)
+    assert (chosen.p, chosen.q) == ((0.5, 0.25, 0.125, 0.125), (0.5, 0.5, 0.0, 0.0))
+    assert not chosen.is_sampled
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"guesses": 0, "tokens": [["a", 0.5, null]]}',
+        '{"guesses": 9, "tokens": [["a", 0.5, null]]}',
+        '{"guesses": 1, "tokens": [["a", NaN, 0.1]]}',
+        '{"guesses": 1, "tokens": [["a", "b", 0.1]]}',
+        '{"guesses": 1, "tokens": 3}',
+        "[" * 5000,
+    ],
+)
+def test_an_address_that_names_no_row_is_refused(text: str) -> None:
+    with pytest.raises(Refusal, match="names no row of odds"):
+        labs_exact.fields_of_link(text)

@@ -22,7 +22,7 @@ PAGE = """<!doctype html><meta charset="utf-8"><meta name="viewport" content="wi
 <body class="{theme}"><div id="host"><div id="root"></div></div>"""
 MOUNT = """(source) => {
   const mount = new Function("element",
-    source + "; window.words = SpecVizWords; return SpecVizStage.mount(element);");
+    source + "; window.words = SpecVizWords; return SpecVizStage.mount(element, { tryRow: (row) => { window.tried = row; } });");
   window.stage = mount(document.querySelector("#root"));
 }"""  # as Gradio runs it: the text of a function body
 

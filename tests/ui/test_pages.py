@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -48,6 +50,26 @@ def test_a_lab_can_be_broken_and_says_so_in_either_language(chromium: Any, url: 
         page.wait_for_selector("#lab-masks:has-text('Wrong: 13 of 13 rows')")
         page.click(".specviz-language")  # what was found is told again, not computed anew
         page.wait_for_selector("#lab-masks:has-text('13 行中有 13 行')")
+
+
+def test_a_row_of_the_stage_fills_the_lab(chromium: Any, url: str) -> None:
+    """As the decision card's button asks for it: its guesses first, and all other tokens as one."""
+    row = {"guesses": 1, "tokens": [["␣one", 0.5, 0.25], ["␣a", 0.125, 0.625]]}
+    query = f"labs?lang=en&row={quote(json.dumps(row))}#lab-exact"
+    with opened(chromium, url, query=query, expected=LEFT) as page:
+        page.set_default_timeout(MANY_CHARTS)
+        for name, value in (("p", "0.5000 0.1250 0.3750"), ("q", "0.2500 0.6250 0.1250")):
+            label = word(f"labs.exact.{name}")
+            page.wait_for_function(
+                """([label, value]) => [...document.querySelectorAll("#lab-exact label")]
+                  .some((l) => l.innerText.includes(label) && l.querySelector("textarea")?.value === value)""",
+                arg=[label, value],
+            )
+
+
+def test_an_address_without_a_row_says_so(chromium: Any, url: str) -> None:
+    with opened(chromium, url, query="labs?lang=en&row=%5B%5D#lab-exact", expected=LEFT) as page:
+        page.wait_for_selector("#lab-exact:has-text('The address names no row of odds.')")
 
 
 def test_the_calculators_answer_and_correct_a_wrong_guess(chromium: Any, url: str) -> None:

@@ -116,6 +116,18 @@ def test_the_card_of_a_refusal_shows_the_draw_and_both_sides(grown: Any) -> None
     assert grown.locator('.sv-barrow[data-chosen="true"] .sv-bartoken').text_content() == "␣a"
 
 
+def test_a_decision_can_be_drawn_again_from_its_own_odds(grown: Any) -> None:
+    """The button hands over the row's tokens as (text, softmax, q), the guesses first."""
+    go(grown, lane=0, round=1, row=1)
+    grown.locator(".sv-again").click()
+    assert grown.evaluate("window.tried") == {
+        "guesses": 2,
+        "tokens": [["␣a", 0.12, 0.67], ["␣one", 0.58, 0.41], ["␣cheap", 0.1, 0.07]],
+    }
+    go(grown, lane=0, round=1, row=6)  # a pruned candidate: nothing was decided on it
+    assert not grown.locator(".sv-again").is_visible()
+
+
 def test_the_card_of_a_kept_guess_and_of_one_never_tried(grown: Any) -> None:
     go(grown, lane=0, round=1, row=2)
     assert card(grown)["said"] == (

@@ -29,7 +29,7 @@ from specviz.views.stage import StageFeed
 from specviz.views.told import told
 from specviz.words import Message, message, said, tell
 
-BATCH_SECONDS = 0.1  # at most ten envelopes a second
+BATCH_SECONDS = 0.3  # between envelopes: a live run is painted no more often
 BEAT_SECONDS = 1.0  # an empty envelope at least this often: the server only notices that a
 # visitor has gone when it has something to send, and the page that the server has
 MAX_IMPORT_CHARACTERS = 20_000_000  # of a trace that a visitor opens

@@ -131,6 +131,20 @@ def test_a_click_on_the_race_goes_there(stage: Any) -> None:
     assert f"0 to {ENDS[-1]:.2f} s of" in str(stage.locator(".sv-raceaxis").text_content())
 
 
+def test_a_run_of_before_runs_along_as_pale_lanes(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        seek(page, round_of(1, 1)["at"][3])
+        page.evaluate("(items) => stage.ghost(items)", ITEMS)
+        settle(page)
+        assert page.locator(".sv-ghostname").count() == 4
+        counts = page.locator(".sv-racecount").all_text_contents()
+        assert counts[:4] == counts[4:]
+        page.evaluate("stage.ghost(null)")
+        settle(page)
+        assert page.locator(".sv-ghostname").count() == 0
+
+
 def test_statuses_differ_without_colour(stage: Any) -> None:
     seek(stage, round_of(2, 1)["at"][3])
     found = lane(stage, 2).evaluate(

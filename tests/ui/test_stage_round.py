@@ -329,20 +329,6 @@ def test_a_place_from_a_strangers_link_breaks_nothing(chromium: Any, place: Any)
         assert page.locator(".sv-lane:visible").count() == 4
 
 
-def test_a_run_of_before_runs_along_as_pale_lanes(chromium: Any) -> None:
-    with stage_page(chromium) as page:
-        send(page, ITEMS)
-        seek(page, round_of(1, 1)["at"][3])
-        page.evaluate("(items) => stage.ghost(items)", ITEMS)
-        settle(page)
-        assert page.locator(".sv-ghostname").count() == 4
-        counts = page.locator(".sv-racecount").all_text_contents()
-        assert counts[:4] == counts[4:]
-        page.evaluate("stage.ghost(null)")
-        settle(page)
-        assert page.locator(".sv-ghostname").count() == 0
-
-
 def test_a_grown_round_of_a_trace_is_what_it_says() -> None:
     """The hand-made round these tests rest on obeys the walk it claims."""
     round_ = grown_round(0)

@@ -188,7 +188,7 @@ const SpecVizCard = (function () {
       line.setAttribute("data-chosen", token === id);
       view.bars.append(line);
     }
-    offerDraws(view, rowOf(round.tree, parent));
+    offerDraws(view, rowOf(round.tree, parent, isGreedy));
   }
 
   function offerDraws(view, row) {
@@ -198,13 +198,14 @@ const SpecVizCard = (function () {
 
   // A row's odds as the lab takes them, its guesses first; null if nothing was guessed there, or
   // the trace does not hold the chances of all that was.
-  function rowOf(tree, parent) {
+  function rowOf(tree, parent, isGreedy) {
     const guesses = tree.id.filter((_, row) => tree.parent[row] === parent && tree.status[row] !== "lookahead");
     const { tokens } = tree.odds[parent];
     const places = guesses.slice(0, MAX_TRIED).map((id) => tokens.findIndex((token) => token[1] === id));
     if (!places.length || places.includes(-1)) return null;
     const others = tokens.filter((_, i) => !places.includes(i));
-    const told = [...places.map((i) => tokens[i]), ...others].map(([text, , , q, , softmax]) => [text, softmax, q]);
+    const told = [...places.map((i) => tokens[i]), ...others]
+      .map(([text, , p, q, , softmax]) => [text, isGreedy ? softmax : p, q]); // as the bars show it
     return { guesses: places.length, tokens: told.slice(0, MAX_BARS) };
   }
 

@@ -117,7 +117,7 @@ def test_the_card_of_a_refusal_shows_the_draw_and_both_sides(grown: Any) -> None
 
 
 def test_a_decision_can_be_drawn_again_from_its_own_odds(grown: Any) -> None:
-    """The button hands over the row's tokens as (text, softmax, q), the guesses first."""
+    """The button hands over the row's tokens as the bars show them, (text, p, q), the guesses first."""
     go(grown, lane=0, round=1, row=1)
     grown.locator(".sv-again").click()
     assert grown.evaluate("window.tried") == {

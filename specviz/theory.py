@@ -137,18 +137,6 @@ def expected_tokens(alpha: float, num_draft_tokens: int) -> float:
     return total
 
 
-def expected_tokens_by_depth(rates: Sequence[float]) -> float:
-    """E[tokens per round] if depth d is kept at rates[d - 1] of those that reach it: no one alpha.
-
-    1 + r1 + r1 r2 + ...
-    """
-    total = 1.0
-    for rate in reversed(rates):
-        _check_alpha(rate)
-        total = 1.0 + rate * total
-    return total
-
-
 def most_tokens(alpha: float) -> float:
     """1 / (1 - alpha), tokens per round: what no draft length exceeds. Infinite at alpha = 1."""
     _check_alpha(alpha)

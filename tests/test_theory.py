@@ -67,14 +67,6 @@ def test_more_agreement_and_longer_drafts_never_yield_less() -> None:
         assert all(b <= a + 1e-12 for a, b in pairwise(gains)), "returns diminish"
 
 
-def test_by_depth_with_one_rate_is_the_formula() -> None:
-    assert theory.expected_tokens_by_depth([0.6] * 5) == pytest.approx(
-        theory.expected_tokens(0.6, 5)
-    )
-    assert theory.expected_tokens_by_depth([0.9, 0.5]) == pytest.approx(1 + 0.9 + 0.45)
-    assert theory.expected_tokens_by_depth([]) == 1.0
-
-
 @pytest.mark.parametrize("alpha", [-0.1, 1.1, math.nan])
 def test_an_alpha_outside_of_0_to_1_is_refused(alpha: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):

@@ -14,6 +14,7 @@ import gradio as gr
 from specviz.labs import draws, exact, recordings
 from specviz.labs.draws import Experiment
 from specviz.labs.exact import Odds
+from specviz.theory import acceptance_probability
 from specviz.ui import charts
 from specviz.ui.lab_parts import Runs, chart, columns, offer_of, slider
 from specviz.ui.side_page import SidePage
@@ -133,6 +134,9 @@ def paint(language: Language, made: Experiment) -> list[Any]:
         key = "labs.exact.unlucky"
     said = word(key, language, draws=f"{num_draws:,}", names=names)
     said = said if made.is_over else f"{word('labs.exact.running', language, draws=num_draws)}"
+    if made.odds.is_sampled:
+        chance = acceptance_probability(made.odds.p, made.odds.q)
+        said += " " + word("labs.exact.kept", language, chance=f"{chance:.2f}")
     return [said, _falling(language, made), _outputs(language, made), _table(language, made)]
 
 

@@ -33,10 +33,6 @@ def round_message(round_: RoundTrace, *, is_plain: bool) -> Message:
     )
 
 
-def round_sentence(round_: RoundTrace, *, is_plain: bool) -> str:
-    return tell(round_message(round_, is_plain=is_plain))
-
-
 def lane_end_message(end: LaneEnd) -> Message:
     return message("lane_end." + end.reason, more=told(end.message, "failure."))
 

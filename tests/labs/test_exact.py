@@ -11,6 +11,7 @@ import pytest
 
 from specviz.labs import draws, exact
 from specviz.labs.exact import Odds, output_of
+from specviz.ui import labs_exact
 from specviz.words import Refusal
 
 P, Q = (0.5, 0.2, 0.15, 0.1, 0.05), (0.1, 0.35, 0.3, 0.05, 0.2)
@@ -46,6 +47,14 @@ def test_with_one_guess_there_is_no_sibling_to_get_wrong() -> None:
 def test_draws_by_a_rule_are_what_enumeration_says(rule: Any) -> None:
     counts = exact.drawn(rule, odds(), 40_000, np.random.default_rng(2))
     assert counts / 40_000 == pytest.approx(output_of(rule, odds()), abs=0.012)
+
+
+@pytest.mark.parametrize("is_sampled", [True, False])
+def test_the_chance_of_a_kept_guess_is_told_where_it_is_drawn(is_sampled: bool) -> None:
+    """0.1 + 0.2 + 0.15 + 0.05 + 0.05: of each token the smaller of p and q."""
+    last = list(draws.experiment(odds(is_sampled=is_sampled), num_draws=100, seed=1))[-1]
+    said = labs_exact.paint("en", last)[0]
+    assert ("kept with probability Σ min(p, q) = 0.55." in said) == is_sampled
 
 
 def test_the_engine_comes_to_p_and_wrong_rules_do_not() -> None:

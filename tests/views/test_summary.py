@@ -6,7 +6,8 @@ import pytest
 
 from specviz.trace import Failure, Verdict
 from specviz.tree import DraftTree
-from specviz.views.summary import round_sentence, run_summary
+from specviz.views.summary import round_message, run_summary
+from specviz.words import tell
 from tests.traces import demo_run, greedy_verdict, ids, round_trace
 
 A, B, C, D = ids("Reading", " a", " model", "'s")
@@ -15,7 +16,7 @@ LOST = ids(" quite")[0]
 
 def sentence(tree: DraftTree, answer: list[int], *, is_plain: bool = False) -> str:
     round_ = round_trace(tree, greedy_verdict(tree, answer), index=11)
-    return round_sentence(round_, is_plain=is_plain)
+    return tell(round_message(round_, is_plain=is_plain))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_plain_decoding_drafts_nothing() -> None:
 def test_a_round_cut_at_a_stop_says_that_the_text_ended() -> None:
     tree = DraftTree.chain(9, [A, B, C])
     verdict: Verdict = greedy_verdict(tree, [A, B, C, D]).cut(2, tree)
-    said = round_sentence(round_trace(tree, verdict), is_plain=False)
+    said = tell(round_message(round_trace(tree, verdict), is_plain=False))
     assert said == (
         "Round 1: drafted 3, the one pass of the target accepted 2 and the text ended there: "
         "2 tokens for one pass."

@@ -46,12 +46,16 @@ def _what(course: Course, provenance: dict[str, Any], num_parameters: int) -> It
 
 def _how(course: Course, provenance: dict[str, Any]) -> Iterator[str]:
     yield course.recipe.how
-    if provenance["continued_from"]:
-        yield f"Training went on from the checkpoint `{provenance['continued_from']}`."
+    lineage = _lineage(provenance)
+    if origin := lineage[0]["continued_from"]:
+        yield f"Training went on from `{origin['name']}`, of which no provenance is known."
+    if num_before := sum(len(each["phases"]) for each in lineage[:-1]):
+        first = f"first {num_before} phases" if num_before > 1 else "first phase"
+        yield f"The {first} made the checkpoint that the last training went on from."
     yield ""
     yield "| phase | steps | answer tokens seen | learning rate | batch tokens | training time |"
     yield "|---|---|---|---|---|---|"
-    for number, phase in enumerate(provenance["phases"], 1):
+    for number, phase in enumerate((p for each in lineage for p in each["phases"]), 1):
         schedule = phase["schedule"]
         yield (
             f"| {number} | {phase['steps']:,} | {phase['answer_tokens_seen']:,} "
@@ -60,6 +64,12 @@ def _how(course: Course, provenance: dict[str, Any]) -> Iterator[str]:
         )
     yield ""
     yield f"On {provenance['machine']}. Command, commit, versions and seed: `provenance.json`."
+
+
+def _lineage(provenance: dict[str, Any]) -> list[dict[str, Any]]:
+    """This training and those it went on from, the oldest first."""
+    before = (provenance["continued_from"] or {}).get("provenance")
+    return [*(_lineage(before) if before else ()), provenance]
 
 
 def _data(provenance: dict[str, Any]) -> Iterator[str]:

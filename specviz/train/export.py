@@ -22,6 +22,7 @@ from specviz.train.data import describe
 from specviz.train.recipe import Training, kept_steps
 from specviz.train.simulate import Simulated, acceptance
 
+PROVENANCE = "provenance.json"  # beside the weights
 STATIC_TREES = ("medusa", "eagle")  # methods whose tree is built from measured hit rates
 
 
@@ -35,7 +36,7 @@ def export(
         config["hit_rates"] = simulated.hit_rates
     provenance = provenance_of(course, training, simulated, command)
     save_checkpoint(out, config, tensors)
-    (out / "provenance.json").write_text(json.dumps(provenance, indent=1) + "\n", "utf-8")
+    (out / PROVENANCE).write_text(json.dumps(provenance, indent=1) + "\n", "utf-8")
     num_parameters = sum(t.numel() for t in tensors.values() if t.is_floating_point())
     (out / "CARD.md").write_text(card(course, provenance, num_parameters), "utf-8")
     return provenance
@@ -67,12 +68,19 @@ def provenance_of(
         "versions": library_versions(),
         "seed": order.seed,
         "arguments": dict(order.arguments),
-        "continued_from": None if order.continued is None else order.continued.name,
+        "continued_from": None if order.continued is None else _origin(order.continued),
         "corpus": describe(order.data),
         "draft_vocabulary": {"size": len(course.vocab.ids), "coverage": course.vocab.coverage},
         "phases": [facts for facts in phases if facts is not None],
         "held_out": acceptance(simulated),
     }
+
+
+def _origin(checkpoint: Path) -> dict[str, Any]:
+    """What is known of a checkpoint that training went on from: its own provenance, if it has one."""
+    file = checkpoint / PROVENANCE
+    known = json.loads(file.read_text("utf-8")) if file.is_file() else None
+    return {"name": checkpoint.name, "provenance": known}
 
 
 def _phase_facts(course: Course, phase: int, last: Training) -> dict[str, Any] | None:

@@ -191,8 +191,15 @@ def test_a_checkpoint_is_gone_on_from(target: Path, data: Path, tmp_path: Path) 
     before, after = (load_checkpoint(tmp_path / name).tensors for name in "ab")
     for name, tensor in before.items():
         torch.testing.assert_close(tensor, after[name], atol=1e-6, rtol=0)
-    assert read(tmp_path / "b", "provenance.json")["continued_from"] == "a"
-    assert "went on from the checkpoint `a`" in (tmp_path / "b" / "CARD.md").read_text()
+    origin = {"name": "a", "provenance": read(tmp_path / "a", "provenance.json")}
+    assert read(tmp_path / "b", "provenance.json")["continued_from"] == origin
+    card = (tmp_path / "b" / "CARD.md").read_text()
+    assert "The first phase made the checkpoint that the last training went on from." in card
+    assert "\n| 1 | 30 | " in card
+    assert "\n| 2 | 1 | " in card
+    (tmp_path / "a" / "provenance.json").unlink()
+    assert train("medusa", target, data, tmp_path / "c", *words) == 0
+    assert "went on from `a`, of which no" in (tmp_path / "c" / "CARD.md").read_text()
 
 
 @pytest.mark.parametrize(

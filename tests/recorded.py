@@ -1,4 +1,4 @@
-"""The traces that ship with the product, lane by lane, for tests of what reads finished runs."""
+"""Three recorded races, kept as they are, lane by lane: for tests of what reads finished runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specviz.trace import LaneStart, RoundTrace, RunStart, TraceEvent, rounds_of
 from specviz.trace_io import load_events, read_trace
 from specviz.what_if import Recording
 
-FOLDER = Path(__file__).parents[1] / "assets" / "traces"
+FOLDER = Path(__file__).parent / "recordings"
 NAMES = tuple(sorted(path.name.removesuffix(".jsonl.gz") for path in FOLDER.glob("*.jsonl.gz")))
 
 

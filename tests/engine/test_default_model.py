@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from specviz.config import LaneSpec, SamplingParams
+from specviz.config import LaneSpec, Precision, SamplingParams
 from specviz.engine import Engine
 from specviz.engine.store import ReadyTarget
 from specviz.lm.linear import why_not_packed
@@ -29,12 +29,15 @@ PROMPTS = (
     "Repeat this exactly: def add(a, b): return a + b  # def add(a, b): return a + b",
     "Write one sentence about the sea.",
 )
+NUM_TOKENS = 40
 LANES = (
     LaneSpec("autoregressive"),
     LaneSpec("draft_model", (("draft", "truncated copy"), ("num_layers", 6))),
     LaneSpec("prompt_lookup", (("min_ngram", 1),)),
     LaneSpec("lookahead"),
+    *map(LaneSpec, ("draft_model", "medusa", "eagle", "eagle2", "eagle3")),  # with shipped weights
 )
+TUNED = (LaneSpec("autoregressive", (("backbone", "mtp"),)), LaneSpec("mtp"))
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +57,9 @@ def ready(session: LiveSession) -> ReadyTarget:
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_float32_lanes_write_what_generate_writes(session: LiveSession, prompt: str) -> None:
-    events = drain(session.events(request(session, *LANES, prompt=prompt, max_new_tokens=64)))
+    events = drain(
+        session.events(request(session, *LANES, prompt=prompt, max_new_tokens=NUM_TOKENS))
+    )
     found = answers(events)
     assert len(set(found.values())) == 1
     loaded = ready(session).loaded
@@ -64,7 +69,7 @@ def test_float32_lanes_write_what_generate_writes(session: LiveSession, prompt: 
             tokens,
             attention_mask=torch.ones_like(tokens),
             do_sample=False,
-            max_new_tokens=64,
+            max_new_tokens=NUM_TOKENS,
             eos_token_id=sorted(loaded.eos),
             pad_token_id=0,
         )
@@ -75,7 +80,19 @@ def test_float32_lanes_write_what_generate_writes(session: LiveSession, prompt: 
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_packed_lanes_write_what_the_plain_lane_writes(session: LiveSession, prompt: str) -> None:
     lanes = (*LANES, LaneSpec("draft_model", (("draft", "4-bit copy"),)))
-    wanted = request(session, *lanes, prompt=prompt, max_new_tokens=64, precision="bfloat16")
+    wanted = request(
+        session, *lanes, prompt=prompt, max_new_tokens=NUM_TOKENS, precision="bfloat16"
+    )
+    assert len(set(answers(drain(session.events(wanted))).values())) == 1
+
+
+@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=needs_packed)])
+def test_mtp_writes_what_its_tuned_backbone_writes(
+    session: LiveSession, precision: Precision
+) -> None:
+    wanted = request(
+        session, *TUNED, prompt=PROMPTS[0], max_new_tokens=NUM_TOKENS, precision=precision
+    )
     assert len(set(answers(drain(session.events(wanted))).values())) == 1
 
 
@@ -85,7 +102,7 @@ def test_packed_lanes_agree_when_coupled(session: LiveSession) -> None:
         session,
         *LANES,
         prompt=PROMPTS[2],
-        max_new_tokens=48,
+        max_new_tokens=NUM_TOKENS,
         precision="bfloat16",
         sampling=SamplingParams(temperature=1.0, top_p=0.95),
         verification="coupled",

@@ -1,0 +1,45 @@
+"""The recorded races that the page opens on: `python -m tests.races` records them anew, some or all.
+
+Every drafter on one prompt after another, as `python -m specviz run` would; with nothing else
+running, as what is recorded is also how long everything took.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from specviz.__main__ import main
+from specviz.drafters import DRAFTERS
+from specviz.ui.offers import EXAMPLES
+
+FOLDER = Path(__file__).parents[1] / "assets" / "traces"
+MAX_BYTES = 300_000
+MAX_NEW_TOKENS = 64
+RACES = {  # the first by name is the page's first picture
+    "chat_rainbows": EXAMPLES["chat"],
+    "code_fibonacci": EXAMPLES["code"],
+    "copying_a_text": EXAMPLES["copying"],
+    "list_of_planets": EXAMPLES["list"],
+    "maths_of_a_train": EXAMPLES["maths"],
+    "prose_of_a_lighthouse": EXAMPLES["prose"],
+}
+LANES = (
+    "autoregressive",
+    "autoregressive:backbone=mtp",
+    *(n for n in DRAFTERS if n != "autoregressive"),
+)
+
+
+def record(names: Sequence[str]) -> int:
+    for name in names or RACES:
+        out = FOLDER / f"{name}.jsonl.gz"
+        words = ["run", RACES[name], "--lanes", ",".join(LANES), "--out", str(out)]
+        if code := main([*words, "--max-new-tokens", str(MAX_NEW_TOKENS)]):
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(record(sys.argv[1:]))

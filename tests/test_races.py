@@ -1,0 +1,37 @@
+"""The recorded races in assets/traces: all six, of all methods, small, and lossless."""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.drafters import DRAFTERS
+from specviz.trace import LaneStart, RoundTrace, RunEnd, RunStart
+from specviz.trace_io import load_events, read_trace
+from tests.races import FOLDER, MAX_BYTES, MAX_NEW_TOKENS, RACES
+
+
+def test_there_is_a_race_for_each_prompt_and_no_other_file() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == {f"{name}.jsonl.gz" for name in RACES}
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_a_race_is_whole_small_and_lossless(name: str) -> None:
+    path = FOLDER / f"{name}.jsonl.gz"
+    assert path.stat().st_size <= MAX_BYTES
+    events = tuple(load_events(read_trace(path)))
+    start, end = events[0], events[-1]
+    assert isinstance(start, RunStart)
+    assert isinstance(end, RunEnd)
+    assert start.request.prompt == RACES[name]
+    assert start.request.max_new_tokens == MAX_NEW_TOKENS
+    lanes = [event for event in events if isinstance(event, LaneStart)]
+    assert {lane.drafter for lane in lanes} == set(DRAFTERS)
+    written: dict[int, tuple[int, ...]] = {}
+    for event in events:
+        if isinstance(event, RoundTrace):
+            written[event.lane] = written.get(event.lane, ()) + event.new_tokens
+    plain = {
+        lane.backbone: written[lane.lane] for lane in lanes if lane.drafter == "autoregressive"
+    }
+    assert len(plain) == 2
+    assert all(written[lane.lane] == plain[lane.backbone] for lane in lanes)

@@ -32,7 +32,6 @@ PROMPTS = (
 NUM_TOKENS = 40
 LANES = (
     LaneSpec("autoregressive"),
-    LaneSpec("draft_model", (("draft", "truncated copy"), ("num_layers", 6))),
     LaneSpec("prompt_lookup", (("min_ngram", 1),)),
     LaneSpec("lookahead"),
     *map(LaneSpec, ("draft_model", "medusa", "eagle", "eagle2", "eagle3")),  # with shipped weights

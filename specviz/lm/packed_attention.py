@@ -18,6 +18,7 @@ from torch import Tensor
 
 LOWEST_SCORE = -87.0  # its exponential is the least that float32 holds in full precision
 LOWEST_WEIGHT = 1.7e-38  # a little above that
+KEYS_PER_PRODUCT = 256  # a longer sum is split by the library at a place that depends on its length
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Attention:
 
         The sum of weights is the last column of the product with the values, whose own last
         column is 1: both run over the keys one after the other, so that a masked key, weight 0,
-        changes neither. A softmax would add the weights in blocks, and round differently.
+        changes neither. A softmax would add the weights in blocks of its own, and round differently.
         """
         self._fused.copy_(fused)
         self._pairs.mul_(self._factors)  # rotary position embedding (arXiv:2104.09864)
@@ -82,7 +83,7 @@ class Attention:
         self._stacked_queries.copy_(self._loose_queries)
         torch.baddbmm(self._mask, self._queries, keys, alpha=self._scale, out=self._scores)
         self._weigh()
-        torch.bmm(self._scores, values, out=self._sums)
+        self._add_up(values)
         torch.div(self._mixed, self._total, out=self._attended_heads)
         return self._attended
 
@@ -94,6 +95,15 @@ class Attention:
             torch.threshold_(scores.clamp_min_(LOWEST_SCORE).exp_(), LOWEST_WEIGHT, 0.0)
         else:
             scores.exp_()
+
+    def _add_up(self, values: Tensor) -> None:
+        """The weights times the values, in pieces that begin at the same keys in every pass."""
+        torch.bmm(
+            self._scores[..., :KEYS_PER_PRODUCT], values[:, :KEYS_PER_PRODUCT], out=self._sums
+        )
+        for start in range(KEYS_PER_PRODUCT, self._scores.shape[-1], KEYS_PER_PRODUCT):
+            end = start + KEYS_PER_PRODUCT
+            self._sums.baddbmm_(self._scores[..., start:end], values[:, start:end])
 
 
 class Rotation:

@@ -111,7 +111,8 @@ def test_packed_lanes_agree_when_coupled(session: LiveSession) -> None:
 
 
 @needs_packed
-def test_a_tree_reads_bitwise_as_one_row_at_a_time(session: LiveSession) -> None:
+@pytest.mark.parametrize("before", [20, 360, 900])  # a long sum over keys may be split somewhere
+def test_a_tree_reads_bitwise_as_one_row_at_a_time(session: LiveSession, before: int) -> None:
     """Over a hundred tokens of real text: the promise that the packed lanes' equality rests on."""
     drain(
         session.events(
@@ -121,17 +122,17 @@ def test_a_tree_reads_bitwise_as_one_row_at_a_time(session: LiveSession) -> None
     loaded = ready(session).loaded
     lm = loaded.lm
     assert isinstance(lm, PackedLM)
-    text = loaded.tokenizer.encode(Path(__file__).read_text(encoding="utf-8"))[:130]
-    cache = lm.new_cache(300)
-    lm.prefill(text[:20], cache)
+    text = loaded.tokenizer.encode(Path(__file__).read_text(encoding="utf-8"))
+    cache = lm.new_cache(before + 280)
+    lm.prefill(text[:before], cache)
     alone_cache = cache.clone()
     alone = []
-    for token in text[20:120]:
+    for token in text[before : before + 100]:
         alone.append(lm.read(DraftTree.chain(token), alone_cache).logits[0])
         alone_cache.keep((0,))
     done = 0
     for size in (7, 1, 16, 31, 4, 12, 9, 20):  # 100 tokens, up to 110 rows at once
-        right = text[20 + done : 20 + done + size]
+        right = text[before + done : before + done + size]
         wrong = [[*right[:cut], *range(1000, 1008)] for cut in range(1, size, 3)]
         tree = DraftTree.from_paths(right[0], [right[1:], *(path[1:] for path in wrong)])
         logits = lm.read(tree, cache).logits

@@ -55,7 +55,8 @@ class MtpModule(TrainLayer):
 
 class MtpNet(nn.Module):
     """`freeze_backbone`: train the module alone on the original's states, at a fraction of the
-    cost; the low-rank update stays zero. Unset it to train both, from that checkpoint or anew."""
+    cost; the low-rank update stays zero. Unset it to train both, from that checkpoint or anew.
+    `tuned_layers`: so many of the uppermost layers are updated; no gradient has to go below them."""
 
     method: ClassVar[str] = "mtp"
     embedding: Tensor
@@ -67,6 +68,7 @@ class MtpNet(nn.Module):
         rank: int = 16,
         num_steps: int = 3,
         draft_weight: float = 1.0,
+        tuned_layers: int = 10,
         *,
         freeze_backbone: bool = False,
     ) -> None:
@@ -76,7 +78,9 @@ class MtpNet(nn.Module):
         self.alpha = 2.0 * rank
         self.config = frozen.config
         random = torch.Generator().manual_seed(0)
-        self.backbone = tunable_decoder(frozen.folder, rank, self.alpha / rank, random)
+        self.backbone = tunable_decoder(
+            frozen.folder, rank, self.alpha / rank, random, num_layers=tuned_layers
+        )
         self.module = MtpModule(frozen.config)
         self.vocab = DraftVocab(frozen)
         self.register_buffer("embedding", frozen.embedding, persistent=False)
@@ -170,7 +174,17 @@ class MtpNet(nn.Module):
             else name: t
             for name, t in tensors.items()
         }
-        load_named(self, own, self.vocab)
+        load_named(self, self._without_idle_updates(own), self.vocab)
+
+    def _without_idle_updates(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Less the updates that are zero, of layers which this network does not update."""
+        known = self.state_dict()
+        idle = {
+            name.removesuffix("B")
+            for name, t in tensors.items()
+            if name.endswith(".lora_B") and name not in known and not t.any()
+        }
+        return {name: t for name, t in tensors.items() if name[:-1] not in idle}
 
     @property
     def _prefix(self) -> str:

@@ -39,11 +39,16 @@ class LoraLinear(nn.Module):
         return F.linear(x, self.weight, self.bias) + F.linear(low, self.lora_B.to(x.dtype))
 
 
-def tunable_decoder(folder: Path, rank: int, scale: float, random: torch.Generator) -> nn.Module:
-    """The target without its head, bf16 and frozen, a low-rank update beside every linear layer.
+def tunable_decoder(
+    folder: Path, rank: int, scale: float, random: torch.Generator, *, num_layers: int
+) -> nn.Module:
+    """The target without its head, bf16 and frozen, a low-rank update beside every linear layer of
+    the uppermost `num_layers` decoder layers (all, if it has no more). ValueError: that is none.
 
     What is frozen is held in buffers, so that its parameters and its saved state are the update.
     """
+    if num_layers < 1:
+        raise ValueError(f"At least one layer must be tuned; got {num_layers}.")
     require_safetensors(folder)
     model = AutoModelForCausalLM.from_pretrained(
         folder,
@@ -53,7 +58,7 @@ def tunable_decoder(folder: Path, rank: int, scale: float, random: torch.Generat
         trust_remote_code=False,
     )
     decoder: Any = model.get_decoder()
-    for layer in decoder.layers:
+    for layer in decoder.layers[-num_layers:]:
         for part in (layer.self_attn, layer.mlp):
             for name in TUNED:
                 if hasattr(part, name):

@@ -65,7 +65,7 @@ RECIPES: Mapping[str, Recipe] = {
         "mtp_net:MtpNet",
         "MTP: a tuned backbone and its module",
         ("mtp",),
-        "A low-rank update of the target's layers and one multi-token-prediction module, used again "
+        "A low-rank update of the target's upper layers and one multi-token-prediction module, used again "
         "at each step. First the module alone, on the frozen target; then both, with a KL term that "
         "keeps the tuned model near the original.",
         (Phase(2.0, 8e-4, {"freeze_backbone": True}), Phase(1.0, 4e-4)),

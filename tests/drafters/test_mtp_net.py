@@ -175,6 +175,19 @@ def test_only_update_and_module_are_trained(frozen: FrozenTarget) -> None:
     assert all(p.grad is None for n, p in frozen_net.named_parameters() if "lora" in n)
 
 
+def test_only_the_uppermost_layers_are_tuned_if_so_asked(frozen: FrozenTarget) -> None:
+    """What was trained without an update goes on into it; what was updated below cannot."""
+    upper = MtpNet(frozen, rank=4, tuned_layers=1)
+    assert {n.split(".")[2] for n, _ in upper.named_parameters() if "lora" in n} == {"2"}
+    _, whole = MtpNet(frozen, rank=4).export()
+    upper.adopt(whole)
+    whole["backbone.layers.0.mlp.up_proj.lora_B"] += 1
+    with pytest.raises(ValueError, match=r"backbone\.layers\.0\.mlp\.up_proj\.lora_A is .* missing here"):
+        upper.adopt(whole)
+    with pytest.raises(ValueError, match="At least one layer must be tuned; got 0"):
+        MtpNet(frozen, tuned_layers=0)
+
+
 def test_the_loss_trains_under_autocast_on_a_bfloat16_target(frozen: FrozenTarget) -> None:
     tensors = {name: tensor.bfloat16() for name, tensor in frozen.tensors.items()}
     halved, batch = replace(frozen, tensors=tensors), random_batch(frozen)

@@ -182,7 +182,9 @@ def test_only_the_uppermost_layers_are_tuned_if_so_asked(frozen: FrozenTarget) -
     _, whole = MtpNet(frozen, rank=4).export()
     upper.adopt(whole)
     whole["backbone.layers.0.mlp.up_proj.lora_B"] += 1
-    with pytest.raises(ValueError, match=r"backbone\.layers\.0\.mlp\.up_proj\.lora_A is .* missing here"):
+    with pytest.raises(
+        ValueError, match=r"backbone\.layers\.0\.mlp\.up_proj\.lora_A is .* missing here"
+    ):
         upper.adopt(whole)
     with pytest.raises(ValueError, match="At least one layer must be tuned; got 0"):
         MtpNet(frozen, tuned_layers=0)

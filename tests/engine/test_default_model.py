@@ -111,7 +111,7 @@ def test_packed_lanes_agree_when_coupled(session: LiveSession) -> None:
 
 
 @needs_packed
-@pytest.mark.parametrize("before", [20, 900])  # a long sum over keys may be split somewhere
+@pytest.mark.parametrize("before", [20, 360, 900])  # a long sum over keys may be split somewhere
 def test_a_tree_reads_bitwise_as_one_row_at_a_time(session: LiveSession, before: int) -> None:
     """Over a hundred tokens of real text: the promise that the packed lanes' equality rests on."""
     drain(

@@ -163,6 +163,7 @@ def _order(options: argparse.Namespace, err: TextIO) -> Order:
         seed=options.seed,
         vocab_size=options.vocab_size,
         continued=options.continued,
+        first_phase=options.first_phase - 1,
         arguments=dict(map(_argument, options.set)),
     )
 
@@ -173,6 +174,8 @@ def command_of(options: argparse.Namespace) -> str:
     words = ["python -m specviz train", options.train]
     for name, value in vars(options).items():
         if name in ("command", "train", "state", "export_only", "threads") or value in (None, []):
+            continue
+        if name == "first_phase" and value == 1:
             continue
         option = "--from" if name == "continued" else f"--{name.replace('_', '-')}"
         is_folder = isinstance(value, Path) or (name == "target" and Path(value).is_dir())

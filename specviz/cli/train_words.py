@@ -98,6 +98,14 @@ def _add_method(words: argparse.ArgumentParser, how: str, batch_tokens: int) -> 
         help="start from this drafter, ours or a published one, instead of anew",
     )
     words.add_argument(
+        "--first-phase",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="of the recipe; a later one needs --from a drafter that has been through those before "
+        "it (default: %(default)s)",
+    )
+    words.add_argument(
         "--set",
         action="append",
         default=[],

@@ -46,6 +46,7 @@ class Order:
     seed: int = 0
     vocab_size: int | None = None
     continued: Path | None = None  # a checkpoint to go on from
+    first_phase: int = 0  # the checkpoint has been through those before it
     arguments: Mapping[str, Any] = field(default_factory=dict)  # of the network's constructor
 
 
@@ -59,6 +60,7 @@ class Course:
         if (reason := why_not_llama_like(config)) is not None:
             raise ValueError(f"No drafter can be trained for this target: {reason}.")
         check_target(order.target, order.data)
+        self._check_first_phase()
         self.examples = load_corpus(order.data)
         if lacking := lacking_features(order.data):
             raise ValueError(
@@ -92,16 +94,16 @@ class Course:
         return state / f"phase-{phase + 1}"
 
     def first_phase(self) -> int:
-        """The last phase that has a state: those before it are over."""
+        """The last phase that has a state: those before it are over. With none, the one asked for."""
         begun = [i for i in range(self.num_phases) if (self.folder(i) / STATE).exists()]
-        return begun[-1] if begun else 0
+        return begun[-1] if begun else self.order.first_phase
 
     def training(self, phase: int) -> Training:
         """A phase, where it stands. Its network is new, or the checkpoint's, or the phase's before."""
         net = self.net(self.recipe.phases[phase])
         state = self.folder(phase) / STATE
         if not state.exists():
-            if phase > 0:
+            if phase > self.order.first_phase:
                 before = self.folder(phase - 1) / STATE
                 load_weights(net, read_state(before), before)
             elif self.checkpoint is not None:
@@ -131,8 +133,8 @@ class Course:
             return build(self.frozen, **{**self.order.arguments, **phase.arguments})
 
     def schedule(self, phase: int) -> Schedule:
-        order, phases = self.order, self.recipe.phases
-        own = phases[phase]
+        order, own = self.order, self.recipe.phases[phase]
+        phases = self.recipe.phases[order.first_phase :]
         batch_tokens = order.batch_tokens or DEFAULT_BATCH_TOKENS
         share = own.epochs / sum(p.epochs for p in phases)
         if order.num_steps is not None:
@@ -153,6 +155,19 @@ class Course:
             seed=order.seed,
             eval_every=max(1, min(200, num_steps // 5)),
         )
+
+    def _check_first_phase(self) -> None:
+        first = self.order.first_phase
+        if not 0 <= first < self.num_phases:
+            raise ValueError(
+                f"{self.recipe.title} is trained in {self.num_phases} phases; there is no phase "
+                f"{first + 1} to begin with."
+            )
+        if first > 0 and self.order.continued is None:
+            raise ValueError(
+                f"To begin with phase {first + 1}, give the checkpoint that has been through those "
+                "before it, as --from."
+            )
 
     def _vocab(self, vocab_size: int) -> Vocabulary:
         """The corpus's, or that of the checkpoint to go on from."""

@@ -202,6 +202,21 @@ def test_a_checkpoint_is_gone_on_from(target: Path, data: Path, tmp_path: Path) 
     assert "went on from `a`, of which no" in (tmp_path / "c" / "CARD.md").read_text()
 
 
+def test_a_checkpoint_goes_on_from_a_later_phase(target: Path, data: Path, tmp_path: Path) -> None:
+    """MTP's second phase alone: it starts at the checkpoint's module, and now tunes the backbone."""
+    assert train("mtp", target, data, tmp_path / "a", "--steps", "4") == 0
+    words = ("--first-phase", "2", "--from", str(tmp_path / "a"), "--steps", "3")
+    words += ("--learning-rate", "1e-9")
+    assert train("mtp", target, data, tmp_path / "b", *words) == 0
+    assert not (tmp_path / "b" / "training" / "phase-1").exists()
+    before, after = (load_checkpoint(tmp_path / name).tensors for name in "ab")
+    for name, tensor in before.items():
+        torch.testing.assert_close(tensor, after[name], atol=1e-6, rtol=0)
+    facts = read(tmp_path / "b", "provenance.json")
+    assert "--first-phase 2" in facts["command"]
+    assert [(phase["steps"], phase["arguments"]) for phase in facts["phases"]] == [(3, {})]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -214,6 +229,8 @@ def test_a_checkpoint_is_gone_on_from(target: Path, data: Path, tmp_path: Path) 
         ),
         (("--set", "rank"), "--set is written NAME=VALUE"),
         (("--vocab-size", "7"), "guess from 320 tokens"),
+        (("--first-phase", "2"), "To begin with phase 2, give the checkpoint"),
+        (("--first-phase", "3"), "EAGLE-3 is trained in 2 phases; there is no phase 3"),
         (("--from", "nowhere"), "There is no folder nowhere"),
     ],
 )

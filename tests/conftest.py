@@ -1,4 +1,8 @@
-"""What all tests share: when a skip is not acceptable, and a Chromium to drive.
+"""What all tests share: when a skip is not acceptable, whose turn it is, and a Chromium to drive.
+
+Two processes share the tests, each with one thread of torch: more threads cost a test of tiny
+matrices fifty times what they give it, on a busy machine. A test marked `alone` has the machine
+to itself.
 
 `SPECVIZ_REQUIRE="browser,default_model"` names markers whose tests must run: a skip of one of
 them is then a failure. Without it, what a machine lacks is skipped with the reason.
@@ -6,12 +10,17 @@ them is then a failure. Without it, what a machine lacks is skipped with the rea
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded, here and in what a test starts
 
 CHROMIUM = "/usr/bin/chromium"
 CHROMIUM_FLAGS = [
@@ -54,6 +63,30 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, and {needed[0]} is required here: {reason}"
     return report
+
+
+@pytest.fixture(autouse=True)
+def turn(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> Iterator[None]:
+    """Tests marked `alone` run while no other does. Who waits for that holds the door, so that
+    nobody else comes in meanwhile."""
+    if worker_id == "master":
+        yield
+        return
+    shared = tmp_path_factory.getbasetemp().parent
+    is_alone = request.node.get_closest_marker("alone") is not None
+    with ExitStack() as stay:
+        with held(shared / "door", fcntl.LOCK_EX):
+            stay.enter_context(held(shared / "room", fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH))
+        yield
+
+
+@contextmanager
+def held(path: Path, how: int) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, how)
+        yield
 
 
 @pytest.fixture(scope="module")

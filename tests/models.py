@@ -8,8 +8,7 @@ logits: with the usual narrow start every mask would look right.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -118,15 +117,6 @@ def tiny(seed: int = 0, *, attention: str = "sdpa", **overrides: Any) -> PlainLM
     return PlainLM(
         random_model(config, seed=seed, attention=attention), config.max_position_embeddings
     )
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Tiny matrices: on a busy machine threads cost a test fifty times what they give it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 CORPUS = (

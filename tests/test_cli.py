@@ -26,7 +26,7 @@ from specviz.trace import (
 )
 from specviz.trace_io import dump_events, load_events, read_trace
 from specviz.words import message
-from tests.models import one_thread, tiny_folder
+from tests.models import tiny_folder
 from tests.traces import ANSWER, HOSTILE, decode, demo_run, ids, lane_start, plain_trees, run_start
 
 ROOT = Path(__file__).parents[1]
@@ -36,9 +36,8 @@ NO_TORCH = "import sys; sys.modules['torch'] = None; from specviz.__main__ impor
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with one_thread():
-        yield tiny_folder(tmp_path_factory.mktemp("model") / "tiny", max_position_embeddings=8192)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_folder(tmp_path_factory.mktemp("model") / "tiny", max_position_embeddings=8192)
 
 
 @pytest.mark.parametrize(

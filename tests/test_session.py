@@ -20,13 +20,7 @@ from specviz.trace import Failure, LaneEnd, LaneStart, Progress, RoundTrace, Run
 from specviz.trace_io import dump_events, load_events, read_trace
 from specviz.words import tell
 from tests.live import FREE, PLAIN, answers, failure, opened, request
-from tests.models import one_thread, tiny_folder
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single() -> Iterator[None]:
-    with one_thread():
-        yield
+from tests.models import tiny_folder
 
 
 @pytest.fixture(scope="module")

@@ -19,13 +19,7 @@ from specviz.session import LiveSession, drain
 from specviz.trace import LaneEnd, LaneStart, Progress, RoundTrace, RunEnd, SessionEvent
 from specviz.words import tell
 from tests.live import FREE, PLAIN, answers, failure, failure_at_end, opened, request, wait_for
-from tests.models import one_thread, tiny_folder
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single() -> Iterator[None]:
-    with one_thread():
-        yield
+from tests.models import tiny_folder
 
 
 @pytest.fixture(scope="module")

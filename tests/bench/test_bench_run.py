@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from specviz.__main__ import main
 from specviz.bench.records import PartialFile, Record
-from tests.models import one_thread, tiny_folder
+from tests.models import tiny_folder
 
 ROOT = Path(__file__).parents[2]
 PROMPTS = [
@@ -22,9 +21,8 @@ PROMPTS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with one_thread():
-        yield tiny_folder(tmp_path_factory.mktemp("model") / "tiny")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_folder(tmp_path_factory.mktemp("model") / "tiny")
 
 
 @pytest.fixture

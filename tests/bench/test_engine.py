@@ -14,7 +14,7 @@ from specviz.__main__ import main
 from specviz.bench.engine import FULL
 from specviz.bench.engine_report import equality_facts
 from specviz.bench.passes import Equality, ReadShape
-from tests.models import one_thread, tiny_folder
+from tests.models import tiny_folder
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What it prints, as one text."""
     folder = tiny_folder(tmp_path_factory.mktemp("model") / "tiny")
     out = io.StringIO()
-    with one_thread(), contextlib.redirect_stdout(out):
+    with contextlib.redirect_stdout(out):
         assert main(["bench", "engine", "--quick", "--target", str(folder)]) == 0
     return out.getvalue()
 

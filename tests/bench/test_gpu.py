@@ -18,13 +18,13 @@ from specviz.bench.gpu_plan import full_plan
 from specviz.bench.gpu_replay import ScriptedDrafter, Stage, replayed, script_of
 from specviz.presets import DEFAULT_TARGET, local_target
 from tests.engine.lanes import TEXT
-from tests.models import one_thread, tiny, tiny_folder
+from tests.models import tiny, tiny_folder
 
 
 @pytest.fixture(scope="module")
 def printed() -> str:
     out = io.StringIO()
-    with one_thread(), contextlib.redirect_stdout(out):
+    with contextlib.redirect_stdout(out):
         assert main(["bench", "gpu", "--miniature"]) == 0
     return out.getvalue()
 
@@ -76,11 +76,10 @@ def test_a_miniature_reads_as_many_bytes_as_its_weights_have(printed: str) -> No
 
 
 def test_a_replay_accepts_what_it_was_told_to() -> None:
-    with one_thread():
-        lm = tiny()
-        stage = Stage(lm, TEXT, script_of(80, lm.vocab_size), 12)
-        drafter = ScriptedDrafter(stage.script, (0, 3, 1, 9), 5)
-        rounds = replayed(stage, drafter, 40)
+    lm = tiny()
+    stage = Stage(lm, TEXT, script_of(80, lm.vocab_size), 12)
+    drafter = ScriptedDrafter(stage.script, (0, 3, 1, 9), 5)
+    rounds = replayed(stage, drafter, 40)
     accepted = [len(round_.verdict.accepted_rows) for round_ in rounds[:-1]]
     assert accepted == ([0, 3, 1, 4] * 5)[: len(accepted)]  # five rows hold four drafts
     assert list(metrics.answer_tokens(rounds)) == list(stage.script[12:52])
@@ -106,8 +105,7 @@ def test_the_full_run_has_the_shapes_it_names() -> None:
 def test_drafters_are_measured_where_weights_are(tmp_path: Path) -> None:
     folder = tiny_folder(tmp_path / "tiny", num_hidden_layers=1)
     said: list[str] = []
-    with one_thread():
-        found = measure_drafters(local_target(str(folder)), 1, 4, said.append, lambda: False)
+    found = measure_drafters(local_target(str(folder)), 1, 4, said.append, lambda: False)
     assert isinstance(found, DrafterTable)
     assert found.document["settings"]["budget"] == 4
     assert "autoregressive" in found.text

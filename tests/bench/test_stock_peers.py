@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,12 @@ from specviz.lm.plain import PlainLM
 from specviz.presets import local_target
 from specviz.trace import LaneStart
 from tests.drafters.checkpoints import draft_model, draft_vocabulary
-from tests.models import one_thread, tiny_folder
+from tests.models import tiny_folder
 from tests.traces import lane_start, run_start
 
 PROMPT = {"prompt": "Repeat: one, two, three, four. one, two,", "category": "copying"}
 TOKENS = 12
 KNOBS = {"num_draft_tokens": 3, "draft": "auto", "is_adaptive": False, "num_layers": 1}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,15 +20,9 @@ from tests.drafters.cyclic import (
     learn,
     random_batch,
 )
-from tests.models import family_config, one_thread
+from tests.models import family_config
 
 RNG = torch.Generator()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def reference(net: DraftNet, frozen: FrozenTarget) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -29,16 +28,9 @@ from tests.drafters.eagle_rounds import (
 from tests.drafters.growth_by_hand import assert_same_tree, dynamic_by_hand, static_by_hand
 from tests.engine.lanes import Setup, kit_of
 from tests.lm.layer64 import random_layer
-from tests.models import one_thread
 
 ACCEPTED = (2, 0, 3, 1, 0)
 TOLERANCE = 2e-4
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def biased(weights: DrafterCheckpoint) -> DrafterCheckpoint:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -24,13 +23,6 @@ from tests.drafters.eagle_rounds import (
 from tests.drafters.growth_by_hand import assert_same_tree, dynamic_by_hand
 from tests.engine.lanes import Setup, kit_of
 from tests.lm.layer64 import random_layer
-from tests.models import one_thread
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @pytest.mark.parametrize("prefix", ["midlayer.", "layers.0."])

@@ -4,7 +4,7 @@ networks that learn a language whose next token is certain."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -31,13 +31,7 @@ from tests.drafters.cyclic import (
     random_batch,
 )
 from tests.lm.layer64 import layer64, rms_norm
-from tests.models import family_config, one_thread
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
+from tests.models import family_config
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,15 +10,9 @@ from torch import Tensor
 
 from specviz.drafters.layers import Norm, Past, TrainLayer, shifted
 from tests.lm.layer64 import layer64, random_layer, rms_norm
-from tests.models import family_config, one_thread
+from tests.models import family_config
 
 BATCH, LENGTH, STEPS = 2, 7, 4
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def random_train_layer(inputs: int) -> tuple[TrainLayer, dict[str, Tensor], Any]:

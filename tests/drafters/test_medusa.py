@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,16 +33,10 @@ from tests.drafters.own_texts import (
     with_weights,
 )
 from tests.engine.lanes import PLAIN, MakeDrafter, Setup, kit_of
-from tests.models import family_config, one_thread, random_model, tiny
+from tests.models import family_config, random_model, tiny
 
 RATES = [[0.5, 0.2, 0.1, 0.05], [0.4, 0.2, 0.1], [0.3, 0.1]]
 V, H = 97, 64
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @dataclass(frozen=True)

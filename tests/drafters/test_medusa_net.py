@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -20,15 +18,8 @@ from tests.drafters.cyclic import (
     learn,
     random_batch,
 )
-from tests.models import one_thread
 
 RNG = torch.Generator()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def moved(net: MedusaNet) -> MedusaNet:

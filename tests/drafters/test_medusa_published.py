@@ -4,7 +4,6 @@ without, a whole model with heads inside, and vLLM's. Numbers are those of a slo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,10 @@ from specviz.drafters.medusa_files import are_heads
 from specviz.lm.checkpoints import DrafterCheckpoint
 from tests.drafters.own_texts import PROMPTS, with_weights
 from tests.engine.lanes import PLAIN, MakeDrafter, Setup, kit_of
-from tests.models import one_thread, tiny
+from tests.models import tiny
 
 V, H, K = 97, 64, 3
 CHOSEN = [60, 3, 41, 7, 8, 22, 90, 11, 12, 13, 50, 51]  # a token_map need not ascend
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 class Heads:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,19 +32,13 @@ from tests.drafters.checkpoints import MAKERS
 from tests.drafters.cyclic import learn
 from tests.drafters.mtp_reference import Reference
 from tests.engine.lanes import kit_of
-from tests.models import one_thread, tiny, tiny_folder
+from tests.models import tiny, tiny_folder
 
 NUM_TOKENS = 24
 PROMPT = "one, two, three, four, one, two"
 OWN_PLAIN = LaneSpec("autoregressive", (("backbone", "mtp"),))
 LANES = (LaneSpec("autoregressive"), LaneSpec("mtp"), OWN_PLAIN)
 PACKED = pytest.mark.skipif(why_not_packed() is not None, reason="no packed pass here")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @dataclass(frozen=True)

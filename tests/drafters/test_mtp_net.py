@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,9 @@ from tests.drafters.cyclic import (
     random_batch,
 )
 from tests.drafters.mtp_reference import Reference
-from tests.models import one_thread, random_model
+from tests.models import random_model
 
 RNG = torch.Generator()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from tests.models import (
     TINY_SHAPE,
     edit_config,
     family_config,
-    one_thread,
     random_model,
     tiny,
     tiny_tokenizer,
@@ -58,12 +56,6 @@ PREFIXES = {
     "mimo": "model.mtp_layers.0.",
     "qwen": "mtp.",
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def config_of(family: str) -> dict[str, Any]:

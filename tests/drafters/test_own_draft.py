@@ -3,7 +3,6 @@ tokens added to the tokenizer. One tokenizer's ids mean the same; rows of a head
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from specviz.trace import LaneEnd, LaneStart, RoundTrace, RunStart
 from tests.models import (
     TOKENIZER_SIZE,
     family_config,
-    one_thread,
     random_model,
     tiny_folder,
     tiny_tokenizer,
@@ -25,12 +23,6 @@ from tests.models import (
 
 ADDED = "<|tool|>"
 LANES = (LaneSpec("autoregressive"), LaneSpec("draft_model", (("draft", "own checkpoint"),)))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def run(target: Path, draft: Path, prompt: str, temperature: float) -> list[list[int]]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from specviz.config import LaneSpec, Request
 from specviz.drafters.base import DraftContext, Outcome, Proposal
@@ -22,15 +19,9 @@ from specviz.views.lineup import lane_item
 from specviz.words import tell
 from tests.drafters.checkpoints import MAKERS
 from tests.engine.lanes import kit_of
-from tests.models import one_thread, tiny, tiny_folder, tiny_tokenizer
+from tests.models import tiny, tiny_folder, tiny_tokenizer
 
 TOKENS = list(range(10, 50))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 class Knowing:

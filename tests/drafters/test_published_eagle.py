@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,16 +19,9 @@ from tests.drafters.published64 import Meaning, Published64
 from tests.drafters.published_files import PUBLISHED, Published, eagle3_1, eagle3_speculators
 from tests.engine.lanes import PLAIN, Setup, kit_of
 from tests.engine.tables import TableLM
-from tests.models import one_thread
 
 TOLERANCE = 2e-4
 KNOBS = {"top_k": 3, "depth": 3, "budget": 8}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def truth_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from tests.drafters.own_texts import (
     with_weights,
 )
 from tests.engine.lanes import PLAIN, MakeDrafter, Setup, kit_of
-from tests.models import family_config, one_thread, random_model, tiny
+from tests.models import family_config, random_model, tiny
 
 V = 97
 SAMPLINGS = (
@@ -43,12 +42,6 @@ SAMPLINGS = (
     SamplingParams(temperature=1.0, top_k=6, repetition_penalty=1.3),
     SamplingParams(temperature=0.9, min_p=0.1, repetition_penalty=0.8),
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -20,13 +20,6 @@ from specviz.drafters.training import (
     vocab_tensors,
 )
 from tests.drafters.cyclic import DRAFT_IDS, frozen_target, random_batch
-from tests.models import one_thread
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def logits_and_probs(rows: int, num_probs: int) -> tuple[Tensor, Tensor]:

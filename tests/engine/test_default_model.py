@@ -6,6 +6,7 @@ plain lane, because a row of a tree is bit for bit the row that plain decoding r
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from specviz.session import LiveSession, drain
 from specviz.tree import DraftTree
 from tests.live import answers, request
 
-pytestmark = pytest.mark.default_model
+pytestmark = [pytest.mark.default_model, pytest.mark.alone]
 needs_packed = pytest.mark.skipif(why_not_packed() is not None, reason=str(why_not_packed()))
 
 PROMPTS = (
@@ -29,14 +30,23 @@ PROMPTS = (
     "Repeat this exactly: def add(a, b): return a + b  # def add(a, b): return a + b",
     "Write one sentence about the sea.",
 )
-NUM_TOKENS = 24
+NUM_TOKENS = 64
 LANES = (
     LaneSpec("autoregressive"),
     LaneSpec("prompt_lookup", (("min_ngram", 1),)),
     LaneSpec("lookahead"),
+    LaneSpec("draft_model", (("draft", "truncated copy"), ("num_layers", 6))),
     *map(LaneSpec, ("draft_model", "medusa", "eagle", "eagle2", "eagle3")),  # with shipped weights
 )
 TUNED = (LaneSpec("autoregressive", (("backbone", "mtp"),)), LaneSpec("mtp"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def all_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(os.cpu_count() or 1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +17,7 @@ from specviz.presets import local_target
 from specviz.session import drain
 from specviz.trace import LaneEnd, RoundTrace
 from specviz.tree import DraftTree
-from tests.models import one_thread, tiny_folder
+from tests.models import tiny_folder
 
 SEEN: dict[str, list[DraftContext]] = {}
 OUTCOMES: dict[str, list[Outcome]] = {}
@@ -62,12 +61,6 @@ class OtherWatcher(Watcher):
     """Shares one tap with `Watcher`, in another order, and has one of its own."""
 
     taps = (FeatureTap("normed"), FeatureTap("output", 0), FeatureTap("output", 1))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @pytest.fixture(scope="module")

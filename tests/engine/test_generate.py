@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,15 +22,9 @@ from tests.engine.lanes import (
     Setup,
     registered,
 )
-from tests.models import one_thread, random_model, tiny
+from tests.models import random_model, tiny
 
 PROMPTS = ([7], [5, 6, 7, 8, 9, 10, 11, 7, 8], [40, 41, 42, 40, 41, 42, 40, 41] * 3)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,19 +17,12 @@ from tests.drafters.test_mtp_published import published
 from tests.models import (
     edit_config,
     family_config,
-    one_thread,
     random_model,
     tiny_tokenizer,
     write_folder,
 )
 
 ROWS, H = 328, 64
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def heads() -> dict[str, Tensor]:

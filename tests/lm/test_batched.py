@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,12 @@ from transformers import AutoModelForCausalLM
 
 from specviz.lm.base import FeatureTap
 from specviz.lm.batched import CHUNK, BatchedLM, SlotCache
-from tests.models import family_config, one_thread, random_model, tiny_folder, write_folder
+from tests.models import family_config, random_model, tiny_folder, write_folder
 
 CPU = torch.device("cpu")
 FAMILIES = ("llama", "llama_tied", "llama_llama3_rope", "qwen2", "mistral")
 LENGTHS = (23, 1, 9, 40)
 CLOSE = 0.08  # of the norm: bfloat16 through five layers; a wrong mask is off by far more
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @pytest.fixture(scope="module", params=FAMILIES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from specviz.lm.linear import PackedLinear, PlainLinear, best_linear, why_not_pa
 from specviz.lm.packed_attention import HeadShape
 from specviz.lm.packed_cache import PackedCache
 from tests.lm.layer64 import layer64, random_layer
-from tests.models import one_thread
 
 H, HEADS, EPS, THETA = 32, 4, 1e-5, 500.0
 DTYPES = [torch.float32, torch.bfloat16]
@@ -25,12 +23,6 @@ TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.12}
 # Of a tree behind 5 rows: levels of 2 and 3 rows; a row's parent among all rows before it.
 STABLE, PARENTS = 5, (4, 4, 5, 6, 5)
 DEPTHS = (0, 0, 1, 1, 1)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def weights(dtype: torch.dtype, inputs: int, *, biased: bool) -> dict[str, Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,16 +13,10 @@ from specviz.lm.linear import PackedLinear, why_not_packed
 from specviz.lm.packed import PackedLM
 from specviz.lm.packed_loading import layer_widths, load_packed
 from specviz.tree import DraftTree
-from tests.models import family_config, one_thread, tiny_folder
+from tests.models import family_config, tiny_folder
 
 needs_packed = pytest.mark.skipif(why_not_packed() is not None, reason=str(why_not_packed()))
 needs_int4 = pytest.mark.skipif(why_not_int4() is not None, reason=str(why_not_int4()))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @needs_packed

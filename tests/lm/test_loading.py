@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from specviz.lm.vocabulary import MAX_TAIL, check_same_tokens
 from specviz.tree import DraftTree
 from tests.models import (
     family_config,
-    one_thread,
     random_model,
     spm_tokenizer,
     tiny_folder,
@@ -38,12 +37,6 @@ from tests.models import (
 
 CPU = torch.device("cpu")
 needs_packed = pytest.mark.skipif(why_not_packed() is not None, reason=str(why_not_packed()))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @pytest.fixture(scope="module")

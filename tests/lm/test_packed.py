@@ -7,7 +7,6 @@ lanes and the plain lane cannot differ by rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from specviz.lm.packed import PREFILL_CHUNK, DoubledNorm, PackedLM
 from specviz.lm.packed_loading import load_packed, why_not
 from specviz.lm.plain import load_plain
 from specviz.tree import DraftTree
-from tests.models import edit_config, family_config, one_thread, random_model
+from tests.models import edit_config, family_config, random_model
 
 pytestmark = pytest.mark.skipif(why_not_packed() is not None, reason=str(why_not_packed()))
 
@@ -34,12 +33,6 @@ PREFIX = [(7 + 31 * i) % 97 for i in range(21)]
 TREE = DraftTree.from_paths(5, [(1, 2, 3, 4), (1, 2, 9), (8, 7), (6,), (1, 5, 5, 5, 5)])
 TAPS = (FeatureTap("input", 0), FeatureTap("output", 0), FeatureTap("output", 1))
 TAPS += (FeatureTap("normed"),)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def single() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def folder_of(family: str, folder: Path, **overrides: Any) -> Path:

@@ -13,7 +13,7 @@ from specviz.lm import plain
 from specviz.lm.base import FeatureTap
 from specviz.lm.plain import PlainLM
 from specviz.tree import DraftTree
-from tests.models import FAMILIES, family_config, micro, one_thread, random_model, tiny
+from tests.models import FAMILIES, family_config, micro, random_model, tiny
 
 CPU = torch.device("cpu")
 CLOSE = {"rtol": 0.0, "atol": 1e-4}
@@ -23,12 +23,6 @@ KINDS = [
     for attention in ("sdpa", "eager")
     if (name, attention) != ("gemma2", "sdpa")  # transformers has no softcapped sdpa
 ]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    with one_thread():
-        yield
 
 
 @pytest.fixture(scope="module", params=KINDS, ids="-".join)

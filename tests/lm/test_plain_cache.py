@@ -7,15 +7,9 @@ import torch
 
 from specviz.lm.plain_cache import PlainCache
 from specviz.tree import DraftTree
-from tests.models import one_thread, tiny
+from tests.models import tiny
 
 LAYERS, CAPACITY = 2, 10
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    with one_thread():
-        yield
 
 
 def write(cache: PlainCache, values: list[int]) -> None:

@@ -20,17 +20,11 @@ from tests.engine.lanes import PLAIN, Setup
 from tests.engine.test_generate import generated
 from tests.lm.captured import CallingRecorder, RefusingRecorder, TracingRecorder
 from tests.lm.test_plain import random_tokens, random_tree, stock_logits
-from tests.models import family_config, one_thread, random_model, tiny
+from tests.models import family_config, random_model, tiny
 
 CLOSE = {"rtol": 0.0, "atol": 1e-4}
 TAPS = (FeatureTap("input", 1), FeatureTap("output", 1), FeatureTap("normed"), FeatureTap("input"))
 LEAN, STOCK = ("llama_llama3_rope", "qwen2", "qwen3"), ("gemma2", "olmo2")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    with one_thread():
-        yield
 
 
 def both(family: str, recorder: Recorder | None = None) -> tuple[PlainLM, StaticLM]:

@@ -19,7 +19,6 @@ from tests.models import (
     FAMILIES,
     edit_config,
     family_config,
-    one_thread,
     random_model,
     tiny,
     tiny_folder,
@@ -27,12 +26,6 @@ from tests.models import (
 )
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    with one_thread():
-        yield
 
 
 def load(folder, **options):

@@ -11,15 +11,9 @@ from specviz.train import shards
 from specviz.train.data import build_corpus
 from specviz.train.features import build_features
 from specviz.train.plan import CorpusPlan
-from tests.models import one_thread, tiny_folder
+from tests.models import tiny_folder
 
 PLAN = CorpusPlan(150, shard_prompts=80, num_passages=12)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -107,6 +107,7 @@ def test_a_run_is_what_the_controls_ask_for_and_arrives_whole(
     ]
 
 
+@pytest.mark.alone
 def test_stop_is_answered_at_once_and_keeps_what_was_there(page: Any, session: SlowSession) -> None:
     page.click(RUN)
     wait_for_text(page, "identical to plain for")

@@ -13,7 +13,7 @@ from specviz.tree import DraftTree
 from tests.traces import greedy_verdict, ids, interleaved, lane_start, round_trace, run_start
 from tests.ui.stage_harness import envelope, items_of, seek, send, settle, stage_page, state
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.alone]
 DRIP = """async ([texts, gap]) => {
   for (const text of texts) {
     stage.receive(text);
@@ -173,13 +173,11 @@ def played(chromium: Any) -> dict[str, float]:
         return found
 
 
-@pytest.mark.slow
 def test_a_paint_of_three_lanes_is_short(chromium: Any) -> None:
     found = played(chromium)
     assert found["ms"] <= 4, found
 
 
-@pytest.mark.slow
 def test_three_lanes_of_32_rows_at_15_rounds_a_second(chromium: Any) -> None:
     found = played(chromium)
     assert found["fps"] >= 50, found

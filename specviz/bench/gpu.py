@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from torch import device as Device
 
     from specviz.lm.base import LanguageModel
+    from specviz.lm.graphs import Recorder
     from specviz.lm.plain import PlainLM
     from specviz.lm.reads import ReadCost
     from specviz.lm.synthetic import LlamaShape
@@ -182,7 +183,7 @@ def _measured(model: ModelPlan, plan: GpuPlan, report: GpuReport, device: Device
     import torch
 
     from specviz.lm.graphed import graphed, largest_gap
-    from specviz.lm.graphs import EagerRecorder
+    from specviz.lm.graphs import EagerRecorder, best_recorder
     from specviz.lm.reads import read_costs
     from specviz.lm.synthetic import random_llama, read_bytes
 
@@ -196,12 +197,16 @@ def _measured(model: ModelPlan, plan: GpuPlan, report: GpuReport, device: Device
     )
     num_bytes = read_bytes(plain)
     # A CPU captures nothing, but the passes are the same.
-    fast = graphed(plain, EagerRecorder() if device.type == "cpu" else None)
+    recorder = EagerRecorder() if device.type == "cpu" else best_recorder(device)
+    fast = graphed(plain, recorder)
     paths: dict[str, LanguageModel] = {"eager": plain}
     if fast is not plain:
         paths = {"called" if device.type == "cpu" else "graphs": fast, "eager": plain}
     text = script_of(plan.context, plain.vocab_size)
-    plays = {name: _Plays(lm, plain, model.shape, plan) for name, lm in paths.items()}
+    plays = {
+        name: _Plays(lm, plain, model.shape, plan, None if lm is plain else recorder)
+        for name, lm in paths.items()
+    }
     return ModelReport(
         name=model.name,
         dtype=str(plain.dtype).removeprefix("torch."),
@@ -223,7 +228,15 @@ def _measured(model: ModelPlan, plan: GpuPlan, report: GpuReport, device: Device
 class _Plays:
     """Replays of one model by one path, beside its own plain decoding."""
 
-    def __init__(self, lm: LanguageModel, plain: PlainLM, shape: LlamaShape, plan: GpuPlan) -> None:
+    def __init__(
+        self,
+        lm: LanguageModel,
+        plain: PlainLM,
+        shape: LlamaShape,
+        plan: GpuPlan,
+        recorder: Recorder | None,
+    ) -> None:
+        """recorder: what captures the drafter's work."""
         from specviz.lm.synthetic import numbered_tokenizer, random_eagle3
         from specviz.lm.text import TokenText
 
@@ -232,7 +245,7 @@ class _Plays:
         script = script_of(plan.context + plan.num_tokens + longest + 1, lm.vocab_size)
         text = TokenText(numbered_tokenizer(lm.vocab_size))
         self.stage = Stage(lm, text, script, plan.context)
-        self.kit = drafting_kit(lm, random_eagle3(plain, shape, plan.num_draft_tokens))
+        self.kit = drafting_kit(lm, random_eagle3(plain, shape, plan.num_draft_tokens), recorder)
         self.plain = self._rounds(ReplayPlan("plain", 1))
 
     def replays(self) -> Iterator[Replay]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from specviz.drafters.base import DraftContext, Drafter, Outcome, Proposal
     from specviz.lm.base import FeatureTap, KVCache, LanguageModel, LMOutput
+    from specviz.lm.graphs import Recorder
     from specviz.lm.text import TokenText
 
 SURE = 10_000.0  # a logit above every other
@@ -160,7 +161,7 @@ def replayed(stage: Stage, drafter: ScriptedDrafter, num_tokens: int) -> list[Ro
     return rounds
 
 
-def drafting_kit(lm: LanguageModel, checkpoint: Any) -> Any:
+def drafting_kit(lm: LanguageModel, checkpoint: Any, recorder: Recorder | None) -> Any:
     """A `TargetKit` of a target that has one trained drafter and nothing else."""
     from specviz.drafters.base import TargetKit
     from specviz.engine.store import head_rows
@@ -179,5 +180,6 @@ def drafting_kit(lm: LanguageModel, checkpoint: Any) -> Any:
         copy=no_copy,
         has_quantised_copy=False,
         draft_lm=lambda: None,
+        recorder=recorder,
         trained=trained,
     )

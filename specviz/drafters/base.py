@@ -16,6 +16,7 @@ from torch import Tensor
 from specviz.config import Exactness
 from specviz.lm.base import FeatureTap, LanguageModel
 from specviz.lm.checkpoints import DrafterCheckpoint
+from specviz.lm.graphs import Recorder
 from specviz.lm.sampling import Chance, Sampler
 from specviz.trace import Verdict
 from specviz.tree import DraftTree
@@ -113,6 +114,7 @@ class TargetKit:
     draft_lm: Callable[
         [], LanguageModel | None
     ]  # the owner's own draft checkpoint, if one was given
+    recorder: Recorder | None  # what captures work on this device; None: nothing does
     trained: Callable[[str], DrafterCheckpoint]  # by method; ValueError: none for this target here
 
     @classmethod

@@ -11,21 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from specviz.config import Exactness
 from specviz.drafters.base import DraftContext, Outcome, Proposal, TargetKit
+from specviz.drafters.draft_rows import DraftNetwork, DraftRows, rows_of
 from specviz.drafters.growth import (
-    Choose,
     DynamicShape,
     Node,
+    RankedTree,
     StaticTree,
-    best_ranked,
+    grow_chosen,
     grow_dynamic,
-    grow_static,
+    grow_ranked,
     likeliest_paths,
     nothing,
 )
@@ -43,18 +44,15 @@ from specviz.drafters.parts import (
     without_copies,
 )
 from specviz.drafters.published import check_config, check_width, in_one_form
-from specviz.lm.attention import causal_rows
 from specviz.lm.base import FeatureTap
 from specviz.lm.checkpoints import DrafterCheckpoint, Shape, check_tensors, kind_of
-from specviz.lm.device import Stopwatch
-from specviz.lm.draft_layer import CachedLayer, placed_on
+from specviz.lm.draft_cache import DraftCache
 from specviz.lm.linear import best_linear
-from specviz.lm.packed_cache import PackedCache
+from specviz.words import word
 
 # T = committed tokens, n = rows of a pass, F = width of the target's features, H = hidden size,
 # Vd = draft vocabulary, V = the target's
 
-PREFILL_CHUNK = 256  # rows of a pass over the prompt
 # [depth][rank]: how often that guess is the target's token, where a checkpoint's config.json does
 # not tell: each rank two fifths of the one above, at any depth.
 ASSUMED_RATES = tuple(tuple(0.5 * 0.4**rank for rank in range(10)) for _ in range(6))
@@ -72,120 +70,118 @@ class DynamicConfig:
     budget: int = knob(16, 2, 64, help="Rows the target reads in a round, the root included")
 
 
-class DraftNetwork(Protocol):
-    """A trained network that reads (feature, next token) pairs."""
-
-    layer: CachedLayer
-    ids: Tensor  # (Vd,) the target's ids of the draft vocabulary
-    description: str
-
-    def fused(self, features: Tensor) -> Tensor:
-        """(n, H) the target's true features (n, F) in the form that `read` takes."""
-
-    def read(
-        self, tokens: Tensor, features: Tensor, depths: Tensor, visible: Tensor, cache: PackedCache
-    ) -> Tensor:
-        """(n, H) guesses of the next features; the rows join the cache (see `CachedLayer.run`)."""
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """(n, Vd)"""
-
-
-class DraftRows:
-    """`growth.LevelReader` of one lane: true rows for all committed tokens, and behind them the
-    rows of the tree in the making."""
-
-    def __init__(self, network: DraftNetwork, capacity: int) -> None:
-        self.network, self.ids = network, network.ids
-        self.cache = network.layer.new_cache(capacity)
-        self.device = network.layer.device
-        self.last: Tensor | None = None  # (1, H) output of the last true row
-        self._outputs: Tensor = torch.empty(0)
-        self._depth = 0
-
-    def catch_up(self, tokens: Sequence[int], features: Tensor) -> None:
-        """Read the pairs not read so far: row i is feature i with token i + 1."""
-        for start in range(self.cache.length, len(tokens) - 1, PREFILL_CHUNK):
-            end = min(start + PREFILL_CHUNK, len(tokens) - 1)
-            with placed_on(self.device):
-                following = torch.tensor(tokens[start + 1 : end + 1])
-                depths, visible = torch.arange(end - start), causal_rows(end - start)
-            true = self.network.fused(features[start:end])
-            hidden = self.network.read(following, true, depths, visible, self.cache)
-            self.last = hidden[-1:]
-
-    def first(self) -> Tensor:
-        assert self.last is not None, "there is a true row to go on from"
-        self._outputs, self._depth = self.last, 0
-        return self.network.logits(self.last)
-
-    def level(self, tokens: Tensor, parents: Tensor, visible: Tensor) -> Tensor:
-        depths = torch.full_like(tokens, self._depth)
-        self._outputs = self.network.read(
-            tokens, self._outputs[parents], depths, visible, self.cache
-        )
-        self._depth += 1
-        return self.network.logits(self._outputs)
-
-
 class FeatureDrafter:
     """What EAGLE-1, 2 and 3 have in common: true rows for the text, a tree behind them."""
 
     exactness: ClassVar[Exactness] = "exact"
 
     def __init__(
-        self, network: DraftNetwork, taps: tuple[FeatureTap, ...], num_tree_rows: int
+        self,
+        network: DraftNetwork,
+        taps: tuple[FeatureTap, ...],
+        num_tree_rows: int,
+        kit: TargetKit,
     ) -> None:
         """num_tree_rows: rows of a tree the network reads at most."""
         self.network, self.taps = network, taps
         self.description = network.description
         self.num_tree_rows = num_tree_rows
+        self.num_features, self.recorder = len(taps) * kit.hidden_size, kit.recorder
         self.rows: DraftRows | None = None
 
-    @torch.inference_mode()
     def start(self, context: DraftContext) -> None:
         capacity = len(context.tokens) + context.max_depth + 1 + self.num_tree_rows
-        self.rows = DraftRows(self.network, capacity)
-        self._catch_up(context)
+        self.rows = rows_of(self.network, capacity, self.num_features, self.recorder)
+        with torch.inference_mode():
+            self._catch_up(context)
+            if self.rows.num_true and context.max_depth > 0:
+                self.rows.rehearse(lambda: self._draws(context) or self.grow(context))
+        if (reason := self.rows.why_called) is not None:
+            self.description = word("drafts.called", network=self.description, reason=reason)
 
     @torch.inference_mode()
     def propose(self, context: DraftContext) -> Proposal:
-        watch = Stopwatch(self.network.layer.device)
-        rows, root = self._catch_up(context), context.tokens[-1]
-        if rows.last is None or context.max_depth < 1:  # nothing but the root, or no room for more
-            return nothing(root)
-        num_true = rows.cache.length
-        proposal = self.grow(rows, context, watch)
-        rows.cache.crop(num_true)
+        assert self.rows is not None, "start comes first"
+        self.rows.laps.start()
+        self._catch_up(context)
+        if not self.rows.num_true or context.max_depth < 1:  # the root alone, or no room for more
+            return nothing(context.tokens[-1])
+        proposal = self.grow(context)
+        self.rows.forget()
         return proposal
 
     def observe(self, outcome: Outcome) -> None:
         """Nothing: the next proposal is told all committed tokens and their true features."""
 
-    def grow(self, rows: DraftRows, context: DraftContext, watch: Stopwatch) -> Proposal:
+    def grow(self, context: DraftContext) -> Proposal:
+        """A tree behind the true rows."""
         raise NotImplementedError
 
-    def _catch_up(self, context: DraftContext) -> DraftRows:
+    def _draws(self, context: DraftContext) -> bool:
+        """Whether a tree is left to chance: then nothing may be drawn beforehand."""
+        del context
+        return False
+
+    def _catch_up(self, context: DraftContext) -> None:
         assert self.rows is not None, "start comes first"
         if context.features is not None:
             self.rows.catch_up(context.tokens, context.features)
-        return self.rows
 
 
 class DynamicDrafter(FeatureDrafter):
     """A tree where the drafter is confident."""
 
     def __init__(
-        self, config: DynamicConfig, network: DraftNetwork, taps: tuple[FeatureTap, ...]
+        self,
+        config: DynamicConfig,
+        network: DraftNetwork,
+        taps: tuple[FeatureTap, ...],
+        kit: TargetKit,
     ) -> None:
-        super().__init__(network, taps, config.top_k * (config.depth - 1))
+        super().__init__(network, taps, config.top_k * (config.depth - 1), kit)
         self.shape = DynamicShape(config.top_k, config.depth, config.budget)
 
-    def grow(self, rows: DraftRows, context: DraftContext, watch: Stopwatch) -> Proposal:
-        return grow_dynamic(rows, self.shape, context.tokens[-1], context.max_depth, watch)
+    def grow(self, context: DraftContext) -> Proposal:
+        assert self.rows is not None, "start comes first"
+        return grow_dynamic(self.rows, self.shape, context.tokens[-1], context.max_depth)
 
 
-class Eagle(FeatureDrafter):
+class StaticDrafter(FeatureDrafter):
+    """A tree of a fixed shape. Greedy: the likeliest tokens. Else they are drawn without
+    replacement, as published."""
+
+    def __init__(
+        self,
+        shape: StaticTree,
+        network: DraftNetwork,
+        taps: tuple[FeatureTap, ...],
+        kit: TargetKit,
+    ) -> None:
+        num_inner = len(shape.num_children) - 1  # the root is no row of the drafter
+        super().__init__(network, taps, num_inner, kit)
+        self.shape, self.vocab_size = shape, kit.vocab_size
+        self.ranked = RankedTree(shape, network.ids)
+
+    def grow(self, context: DraftContext) -> Proposal:
+        assert self.rows is not None, "start comes first"
+        root, depth = context.tokens[-1], context.max_depth
+        if not self._draws(context):
+            return grow_ranked(self.rows, self.ranked, root, depth)
+        drawn = Drawn(context, self.rows.ids, self.vocab_size)
+        grown = grow_chosen(self.rows, self.shape, drawn, root, depth)
+        return Proposal(
+            grown.tree,
+            grown.probs,
+            drawn.child_probs(len(grown.tree)),
+            candidates=grown.candidates,
+            step_seconds=grown.seconds,
+        )
+
+    def _draws(self, context: DraftContext) -> bool:
+        return not context.sampling.is_greedy
+
+
+class Eagle(StaticDrafter):
     Config: ClassVar[type] = EagleConfig
     title: ClassVar[str] = "EAGLE-1"
     summary: ClassVar[str] = "One layer guesses the next hidden states; a fixed tree of guesses."
@@ -194,13 +190,8 @@ class Eagle(FeatureDrafter):
     def __init__(self, config: EagleConfig, kit: TargetKit) -> None:
         checkpoint = kit.trained("eagle")
         rates = checkpoint.config.get("hit_rates") or ASSUMED_RATES
-        self.shape = StaticTree(likeliest_paths(rates, config.budget - 1))
-        num_inner = len(self.shape.num_children) - 1  # the root is no row of the drafter
-        super().__init__(EagleNetwork(checkpoint, kit), (FeatureTap("normed"),), num_inner)
-        self.vocab_size = kit.vocab_size
-
-    def grow(self, rows: DraftRows, context: DraftContext, watch: Stopwatch) -> Proposal:
-        return draft_static(rows, self.shape, context, self.vocab_size, watch)
+        shape = StaticTree(likeliest_paths(rates, config.budget - 1))
+        super().__init__(shape, EagleNetwork(checkpoint, kit), (FeatureTap("normed"),), kit)
 
 
 class Eagle2(DynamicDrafter):
@@ -210,24 +201,8 @@ class Eagle2(DynamicDrafter):
     paper: ClassVar[str] = "Li et al. 2024, arXiv:2406.16858"
 
     def __init__(self, config: DynamicConfig, kit: TargetKit) -> None:
-        super().__init__(config, EagleNetwork(kit.trained("eagle"), kit), (FeatureTap("normed"),))
-
-
-def draft_static(
-    rows: DraftRows, shape: StaticTree, context: DraftContext, vocab_size: int, watch: Stopwatch
-) -> Proposal:
-    """Greedy: the likeliest children. Else drawn without replacement, as published."""
-    drawn = None if context.sampling.is_greedy else Drawn(context, rows.ids, vocab_size)
-    choose: Choose = best_ranked(rows.ids) if drawn is None else drawn
-    root, depth = context.tokens[-1], context.max_depth
-    grown = grow_static(rows, shape, choose, root, depth, watch)
-    return Proposal(
-        grown.tree,
-        grown.probs,
-        None if drawn is None else drawn.child_probs(len(grown.tree)),
-        candidates=grown.candidates,
-        step_seconds=grown.seconds,
-    )
+        network = EagleNetwork(kit.trained("eagle"), kit)
+        super().__init__(config, network, (FeatureTap("normed"),), kit)
 
 
 class Drawn:
@@ -287,7 +262,7 @@ class EagleNetwork:
         return features
 
     def read(
-        self, tokens: Tensor, features: Tensor, depths: Tensor, visible: Tensor, cache: PackedCache
+        self, tokens: Tensor, features: Tensor, depths: Tensor, visible: Tensor, cache: DraftCache
     ) -> Tensor:
         x = self._fc(torch.cat((self.embed(tokens), features), dim=-1))
         return self.layer.run(x, x, depths, visible, cache)

@@ -33,10 +33,10 @@ from specviz.drafters.parts import (
 )
 from specviz.drafters.published import check_config, in_one_form, own_base, width_of
 from specviz.lm.checkpoints import DrafterCheckpoint, Shape, check_tensors
+from specviz.lm.draft_cache import DraftCache
 from specviz.lm.draft_layer import norm_of
 from specviz.lm.linear import best_linear
 from specviz.lm.packed import DoubledNorm
-from specviz.lm.packed_cache import PackedCache
 from specviz.words import word
 
 # n = rows of a pass, H = hidden size, F = 3 H (low, mid, high), Vd = draft vocabulary
@@ -52,7 +52,7 @@ class Eagle3(DynamicDrafter):
 
     def __init__(self, config: DynamicConfig, kit: TargetKit) -> None:
         network = Eagle3Network(kit.trained("eagle3"), kit)
-        super().__init__(config, network, network.dialect.taps)
+        super().__init__(config, network, network.dialect.taps, kit)
 
 
 class Eagle3Network:
@@ -91,7 +91,7 @@ class Eagle3Network:
         return self._fc(features)
 
     def read(
-        self, tokens: Tensor, features: Tensor, depths: Tensor, visible: Tensor, cache: PackedCache
+        self, tokens: Tensor, features: Tensor, depths: Tensor, visible: Tensor, cache: DraftCache
     ) -> Tensor:
         normed = self._feature_norm(features)
         x = torch.cat((self._embedding_norm(self.embed(tokens)), normed), dim=-1)

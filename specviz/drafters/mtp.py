@@ -15,15 +15,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from specviz.drafters.base import DraftContext, Proposal, TargetKit
-from specviz.drafters.eagle import DraftRows, FeatureDrafter, draft_static
+from specviz.drafters.base import TargetKit
+from specviz.drafters.eagle import StaticDrafter
 from specviz.drafters.growth import StaticTree
 from specviz.drafters.knobs import knob
 from specviz.drafters.mtp_files import read_module
 from specviz.drafters.parts import described, known_ids, target_head
 from specviz.lm.base import FeatureTap
 from specviz.lm.checkpoints import DrafterCheckpoint
-from specviz.lm.device import Stopwatch
 from specviz.lm.linear import best_linear
 from specviz.lm.low_rank import updates_of
 from specviz.words import word
@@ -44,7 +43,7 @@ class MtpConfig:
     )
 
 
-class Mtp(FeatureDrafter):
+class Mtp(StaticDrafter):
     Config: ClassVar[type] = MtpConfig
     title: ClassVar[str] = "MTP"
     summary: ClassVar[str] = (
@@ -58,15 +57,10 @@ class Mtp(FeatureDrafter):
         self.backbone = "mtp" if updates_of(checkpoint) else ""
         is_raw = config.state == "raw"
         tap = FeatureTap("output", kit.num_layers - 1) if is_raw else FeatureTap("normed")
-        super().__init__(MtpNetwork(checkpoint, kit, is_raw=is_raw), (tap,), count - 1)
-        self.chain = StaticTree((0,) * length for length in range(1, count + 1))
-        self.vocab_size = kit.vocab_size
+        chain = StaticTree((0,) * length for length in range(1, count + 1))
+        super().__init__(chain, MtpNetwork(checkpoint, kit, is_raw=is_raw), (tap,), kit)
         if self.backbone:
             self.description = word("drafts.tuned", network=self.description)
-
-    def grow(self, rows: DraftRows, context: DraftContext, watch: Stopwatch) -> Proposal:
-        """Greedy: the likeliest token of each step. Else drawn under the run's own settings."""
-        return draft_static(rows, self.chain, context, self.vocab_size, watch)
 
 
 class MtpNetwork:
@@ -95,7 +89,7 @@ class MtpNetwork:
         module = self._module
         embedded = self.embed(tokens)
         if module.spelling.hides_first:
-            positions = depths + (cache.length + len(tokens) - visible.shape[1])
+            positions = self.layer.positions(depths, visible, cache)
             embedded = embedded * (positions > 0).to(embedded)[:, None]
         normed = [module.embedding_norm(embedded), module.state_norm(features)]
         if module.spelling.is_state_first:

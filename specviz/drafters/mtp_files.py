@@ -18,6 +18,7 @@ from torch import Tensor
 from specviz.drafters.base import TargetKit
 from specviz.drafters.parts import LAYER, layer_of, layer_shapes, optional_shapes, placed, setting
 from specviz.lm.checkpoints import DrafterCheckpoint, Shape, check_tensors
+from specviz.lm.draft_cache import DraftCache
 from specviz.lm.draft_layer import CachedLayer, norm_of
 from specviz.lm.family_layer import FamilyLayer, load_family_layer
 
@@ -73,8 +74,11 @@ class Block(Protocol):
 
     def new_cache(self, capacity: int) -> Any: ...
     def norm_of(self, weight: Tensor) -> Callable[[Tensor], Tensor]: ...
+    def positions(self, depths: Tensor, visible: Tensor, cache: Any) -> Tensor:
+        """(n,) in the text, of rows that are about to be read."""
+
     def run(self, x: Tensor, depths: Tensor, visible: Tensor, cache: Any) -> Tensor:
-        """(n, H) before the final norm; x (n, H), the rest as in `CachedLayer.run`."""
+        """(n, H) before the final norm; x (n, H), the rest as in `DraftCache.attend`."""
 
 
 class LlamaBlock:
@@ -84,14 +88,18 @@ class LlamaBlock:
         self, checkpoint: DrafterCheckpoint, tensors: Mapping[str, Tensor], eps: float
     ) -> None:
         self.layer: CachedLayer = layer_of(checkpoint, tensors)
-        self.device, self.new_cache = self.layer.device, self.layer.new_cache
+        self.device, self.width, self.dtype = self.layer.device, self.layer.width, self.layer.dtype
+        self.new_cache, self.fixed_cache = self.layer.new_cache, self.layer.fixed_cache
         self._eps = eps
         self._input_norm = self.norm_of(tensors[f"{LAYER}input_layernorm.weight"])
 
     def norm_of(self, weight: Tensor) -> Callable[[Tensor], Tensor]:
         return norm_of(weight, self._eps)
 
-    def run(self, x: Tensor, depths: Tensor, visible: Tensor, cache: Any) -> Tensor:
+    def positions(self, depths: Tensor, visible: Tensor, cache: DraftCache) -> Tensor:
+        return cache.positions(depths, visible)
+
+    def run(self, x: Tensor, depths: Tensor, visible: Tensor, cache: DraftCache) -> Tensor:
         return self.layer.run(self._input_norm(x), x, depths, visible, cache)
 
 

@@ -24,6 +24,7 @@ from specviz.fitting import WORKING_BYTES, gib
 from specviz.lm.base import LanguageModel
 from specviz.lm.checkpoints import DrafterCheckpoint, check_target, tokenizer_sha256
 from specviz.lm.device import pick_device
+from specviz.lm.graphs import Recorder, best_recorder
 from specviz.lm.load_steps import LoadSteps
 from specviz.lm.loading import (
     LoadedLM,
@@ -67,6 +68,10 @@ class ReadyTarget:
     tuned: dict[str, LanguageModel] = field(default_factory=dict)
     # Of drafters whose weights do not tell their target, by drafter and knobs.
     agreements: dict[object, Agreement] = field(default_factory=dict)
+    recorder: Recorder | None = field(init=False)  # of drafters; None: nothing is captured here
+
+    def __post_init__(self) -> None:
+        self.recorder = best_recorder(self.loaded.lm.device)
 
     def backbone(self, name: str) -> LanguageModel:
         """The model that decodes: "" the target itself, else the one tuned for the method `name`.
@@ -91,6 +96,7 @@ class ReadyTarget:
             copy=self._copy,
             has_quantised_copy=why_not_copied_in_int4(self.loaded) is None,
             draft_lm=self._own_draft,
+            recorder=self.recorder,
             trained=self._trained,
         )
 

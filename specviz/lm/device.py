@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import time
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -32,6 +34,50 @@ class Stopwatch:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         return time.perf_counter()
+
+
+class Laps:
+    """Times between marks in a device's work, read once it is over: no mark waits for the device.
+
+    Work that is captured (`graphs`) keeps its marks: they are set anew each time it is done again.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._is_cuda = device.type == "cuda"
+        self._events = list[Any]()
+        self._times = list[float]()
+        self._next = 0
+
+    def start(self) -> None:
+        self._next = 0
+        self.mark()
+
+    def resume(self) -> None:
+        """The next mark is the first behind the start, however many there were."""
+        self._next = 1
+
+    def mark(self) -> None:
+        if self._is_cuda:
+            if self._next == len(self._events):
+                event: Any = torch.cuda.Event(enable_timing=True, external=True)  # type: ignore[no-untyped-call]
+                self._events.append(event)
+            self._events[self._next].record()
+        else:
+            self._times[self._next :] = [time.perf_counter()]
+        self._next += 1
+
+    def seconds(self, count: int) -> tuple[float, ...]:
+        """The first `count` laps, when the device has passed their marks."""
+        if self._is_cuda:
+            pairs = zip(self._events, self._events[1 : count + 1], strict=False)
+            return tuple(before.elapsed_time(after) / 1000 for before, after in pairs)
+        pairs = zip(self._times, self._times[1 : count + 1], strict=False)
+        return tuple(after - before for before, after in pairs)
+
+
+def placed_on(device: torch.device) -> AbstractContextManager[Any]:
+    """Makes new tensors there. Nothing on a CPU, where it would only cost time."""
+    return nullcontext() if device.type == "cpu" else device
 
 
 def pick_device() -> torch.device:

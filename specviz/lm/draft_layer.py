@@ -1,13 +1,12 @@
 """One decoder layer of a drafter, over a cache of its own: the layer EAGLE and MTP are made of.
 
 The norm before attention is the caller's, because drafters differ in what they norm. Linear
-layers are packed where that exists; attention is the packed pass's own, in float32.
+layers are packed where that exists; attention is the cache's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -15,16 +14,16 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import LlamaConfig
 
-from specviz.lm.attention import additive_mask
+from specviz.lm.device import placed_on
+from specviz.lm.draft_cache import DraftCache, FixedCache, GrowingCache
 from specviz.lm.folder import first_line
 from specviz.lm.linear import Linear, best_linear
 from specviz.lm.packed import DoubledNorm
-from specviz.lm.packed_attention import Attention, HeadShape, Rotation
-from specviz.lm.packed_cache import PackedCache
+from specviz.lm.packed_attention import HeadShape, Rotation
 from specviz.lm.packed_loading import ROPE_TYPES, MakeLinear, interleaved, rotation_of
 
 ROPE_BASE = 10_000.0  # where a config.json is silent
-# n = rows of a pass, m = keys that `visible` speaks of, C = cached rows, H = hidden size
+# n = rows of a pass, m = keys that `visible` speaks of, H = hidden size
 
 
 class CachedLayer:
@@ -48,7 +47,8 @@ class CachedLayer:
             return make(tensors[f"{prefix}{name}.weight"], tensors.get(f"{prefix}{name}.bias"))
 
         norm = tensors[f"{prefix}post_attention_layernorm.weight"]
-        self.shape, self.dtype, self.device = shape, norm.dtype, norm.device
+        self.shape, self.width = shape, len(norm)
+        self.dtype, self.device = norm.dtype, norm.device
         with placed_on(self.device):
             speeds = rope.inverse_frequencies.to(self.device)
             self.rope = Rotation(speeds, rope.scaling, shape)
@@ -58,31 +58,24 @@ class CachedLayer:
         self.gate, self.up, self.down = (linear(f"mlp.{n}_proj") for n in ("gate", "up", "down"))
         self.mlp_norm = norm_of(norm, eps)
 
-    def new_cache(self, capacity: int) -> PackedCache:
-        with placed_on(self.device):
-            return PackedCache(1, self.shape.num_kv_heads, capacity, self.shape.head_size)
+    def new_cache(self, capacity: int) -> GrowingCache:
+        return GrowingCache(self.shape, self.rope, capacity, self.dtype, self.device)
+
+    def fixed_cache(self, capacity: int) -> FixedCache:
+        return FixedCache(self.shape, self.rope, capacity, self.dtype, self.device)
 
     @torch.inference_mode()
     def run(
-        self, x: Tensor, residual: Tensor, depths: Tensor, visible: Tensor, cache: PackedCache
+        self, x: Tensor, residual: Tensor, depths: Tensor, visible: Tensor, cache: DraftCache
     ) -> Tensor:
-        """(n, H). x (n, in): what queries, keys and values are made from; residual (n, H).
+        """(n, H). x (n, in): what queries, keys and values are made from; residual (n, H); depths
+        (n,) and visible (n, m) as in `DraftCache.attend`.
 
-        visible (n, m) bool speaks of the last m keys: the n new rows, and before them the m - n
-        cached rows that not every row may see, as those of a tree's earlier levels. All other
-        cached rows are seen. depths (n,) counts positions from the first of those m keys.
         The new rows join the cache; crop it to forget them.
         """
-        num_rows, num_seen = len(x), cache.length + len(x) - visible.shape[1]
-        with placed_on(self.device):
-            mask = additive_mask(visible, num_seen, dtype=torch.float32, device=self.device)
-            factors = self.rope.at(depths + num_seen)
-            attention = Attention(self.shape, factors, mask[0, 0], dtype=self.dtype)
-        writes, keys, values = cache.open(num_rows)
-        attended = attention.attend(self.head_norms(self.qkv(x)), writes[0], keys[0], values[0])
+        attended = cache.attend(self.head_norms(self.qkv(x)), depths, visible)
         hidden = self.output.plus(attended, residual)
         normed = self.mlp_norm(hidden)
-        cache.keep(range(num_rows))
         return self.down.plus(self.up.times(normed, self.gate.silu(normed)), hidden)
 
 
@@ -141,11 +134,6 @@ def norm_of(weight: Tensor, eps: float) -> DoubledNorm:
     """RMSNorm where its weight is."""
     with placed_on(weight.device):
         return DoubledNorm(weight, eps)
-
-
-def placed_on(device: torch.device) -> AbstractContextManager[Any]:
-    """Makes new tensors there. Nothing on a CPU, where it would only cost time."""
-    return nullcontext() if device.type == "cpu" else device
 
 
 class _HeadNorms:

@@ -47,15 +47,20 @@ class FamilyLayer:
         norm.weight = nn.Parameter(weight, requires_grad=False)
         return norm
 
+    def positions(self, depths: Tensor, visible: Tensor, cache: PlainCache) -> Tensor:
+        """(n,) in the text, of rows that are about to be read."""
+        return depths + (cache.length + len(depths) - visible.shape[1])
+
     @torch.inference_mode()
     def run(self, x: Tensor, depths: Tensor, visible: Tensor, cache: PlainCache) -> Tensor:
-        """(n, H) before the final norm; the arguments are those of `CachedLayer.run`."""
+        """(n, H) before the final norm; the arguments are those of `DraftCache.attend`."""
         num_seen = cache.length + len(x) - visible.shape[1]
+        positions = self.positions(depths, visible, cache)
         cache.begin_pass(len(x))
         out = self._model(
             inputs_embeds=x[None],
             attention_mask=additive_mask(visible, num_seen, dtype=self.dtype, device=self.device),
-            position_ids=(depths + num_seen)[None].to(self.device),
+            position_ids=positions[None].to(self.device),
             cache=cache.states,
             use_cache=True,
         )

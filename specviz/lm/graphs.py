@@ -77,6 +77,11 @@ def why_no_graphs(device: torch.device) -> str | None:
     return None
 
 
+def best_recorder(device: torch.device) -> Recorder | None:
+    """None: nothing is captured on this device."""
+    return None if why_no_graphs(device) else GraphRecorder(device)
+
+
 class Staging:
     """Whole numbers on their way to a device, without waiting for it.
 

@@ -151,7 +151,7 @@ class PackedLM:
 
     def _attention(self, depths: Tensor, visible: Tensor, cache: PackedCache) -> Attention:
         mask = additive_mask(visible, cache.length, dtype=torch.float32, device=self.device)
-        factors = self.weights.rotation.at(depths + cache.length)
+        factors = self.weights.rotation.at(depths + cache.length, cache.length + len(depths))
         return Attention(self.weights.heads, factors, mask[0, 0], dtype=self.dtype)
 
 

@@ -120,10 +120,10 @@ class Rotation:
         empty = (0, shape.num_heads, len(inverse_frequencies))
         self.table = torch.empty(empty, dtype=torch.complex64)
 
-    def at(self, positions: Tensor) -> Tensor:
-        """(n, Q + 2K, D / 2) complex factors; the table grows to the largest position asked for."""
-        if (needed := int(positions.max()) + 1) > len(self.table):
-            self.table = self._make_table(max(needed, 2 * len(self.table), 512))
+    def at(self, positions: Tensor, end: int) -> Tensor:
+        """(n, Q + 2K, D / 2) complex factors of positions below `end`; the table grows to it."""
+        if end > len(self.table):
+            self.table = self._make_table(max(end, 2 * len(self.table), 512))
         return self.table[positions]
 
     def _make_table(self, length: int) -> Tensor:

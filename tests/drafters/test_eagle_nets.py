@@ -248,6 +248,6 @@ def test_the_stored_config_turns_positions_as_training_did(family: str) -> None:
     stored = json.loads(json.dumps(draft_layer_config(config, "any")))
     shape = HeadShape(4, 2, 16)
     cos, sin = rotary(config)(torch.zeros(1), torch.arange(100)[None])
-    factors = rope_of(stored, shape).at(torch.arange(100))[:, 0]
+    factors = rope_of(stored, shape).at(torch.arange(100), 100)[:, 0]
     torch.testing.assert_close(factors.real, cos[0, :, :8], atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(factors.imag, sin[0, :, :8], atol=1e-5, rtol=1e-4)

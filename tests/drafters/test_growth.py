@@ -14,14 +14,14 @@ from torch import Tensor
 from specviz.drafters.base import Proposal
 from specviz.drafters.growth import (
     DynamicShape,
+    RankedTree,
     StaticTree,
-    best_ranked,
     grow_dynamic,
-    grow_static,
+    grow_ranked,
     likeliest,
     likeliest_paths,
 )
-from specviz.lm.device import Stopwatch
+from specviz.lm.device import Laps
 from tests.drafters.growth_by_hand import (
     Path,
     assert_same_tree,
@@ -61,6 +61,7 @@ class PathReader:
     def __init__(self, size: int, logits: Callable[[Path, int], Tensor] = logits_of) -> None:
         self.size, self.logits = size, logits
         self.ids = torch.arange(size) * 3 + 1
+        self.laps = Laps(CPU)
         self.num_passes = 0
         self.before: list[Path] = [()]
         self.read: list[int] = []  # tokens of the rows read so far
@@ -82,12 +83,16 @@ class PathReader:
         self.before = by_parent
         return torch.stack([self.logits(path, self.size) for path in by_parent])
 
+    def result(self, num_levels: int, work: Callable[[], Tensor]) -> Tensor:
+        return work()
+
     def log_probs(self, path: Path) -> Tensor:
         return self.logits(path, self.size).double().log_softmax(-1)
 
 
 def dynamic(reader: PathReader, shape: DynamicShape, max_depth: int = 99) -> Proposal:
-    return grow_dynamic(reader, shape, ROOT, max_depth, Stopwatch(CPU))
+    reader.laps.start()
+    return grow_dynamic(reader, shape, ROOT, max_depth)
 
 
 @pytest.mark.parametrize("size", [2, 5, 40, 900])
@@ -164,11 +169,8 @@ def test_no_log_probability_is_above_zero() -> None:
 
 
 def static(reader: PathReader, paths: list[Path], max_depth: int = 99) -> Proposal:
-    choose = best_ranked(reader.ids)
-    grown = grow_static(reader, StaticTree(paths), choose, ROOT, max_depth, Stopwatch(CPU))
-    return Proposal(
-        grown.tree, grown.probs, candidates=grown.candidates, step_seconds=grown.seconds
-    )
+    reader.laps.start()
+    return grow_ranked(reader, RankedTree(StaticTree(paths), reader.ids), ROOT, max_depth)
 
 
 def paths_of(counts: dict[Path, int]) -> list[Path]:

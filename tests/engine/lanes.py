@@ -17,6 +17,7 @@ from specviz.engine.stopping import StopRule
 from specviz.engine.store import head_rows
 from specviz.lm.base import LanguageModel
 from specviz.lm.checkpoints import DrafterCheckpoint
+from specviz.lm.graphs import Recorder
 from specviz.lm.sampling import Chance, Sampler, make_chance
 from specviz.lm.text import TokenText
 from specviz.trace import RoundTrace
@@ -30,7 +31,10 @@ Knobs = dict[str, KnobValue]
 
 
 def kit_of(
-    lm: LanguageModel, draft: LanguageModel | None = None, num_known_tokens: int | None = None
+    lm: LanguageModel,
+    draft: LanguageModel | None = None,
+    num_known_tokens: int | None = None,
+    recorder: Recorder | None = None,
 ) -> TargetKit:
     """What a drafter is built with. `draft` stands in for every kind of draft model."""
 
@@ -51,6 +55,7 @@ def kit_of(
         copy=copy,
         has_quantised_copy=False,
         draft_lm=lambda: draft,
+        recorder=recorder,
         trained=trained,
     )
 
@@ -69,12 +74,13 @@ class Setup:
     stop_strings: tuple[str, ...] = ()
     num_known_tokens: int | None = None
     draft: LanguageModel | None = None
+    recorder: Recorder | None = None  # of the drafter's work
 
     def lane(self, make: MakeDrafter, *, chance: Chance | None = None, index: int = 0) -> Lane:
         """The lane, its prompt read by target and drafter."""
         lm = self.lm
         cache = lm.new_cache(min(len(self.prompt) + self.budget, lm.max_context) + MAX_ROWS)
-        drafter = make(kit_of(lm, self.draft, self.num_known_tokens))
+        drafter = make(kit_of(lm, self.draft, self.num_known_tokens, self.recorder))
         features = lm.prefill(self.prompt[:-1], cache, drafter.taps)
         parts = LaneParts(
             target=lm,

@@ -11,10 +11,10 @@ from torch import Tensor
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
+from specviz.lm.draft_cache import DraftCache
 from specviz.lm.draft_layer import CachedLayer, head_shape, rope_of
 from specviz.lm.linear import PackedLinear, PlainLinear, best_linear, why_not_packed
 from specviz.lm.packed_attention import HeadShape
-from specviz.lm.packed_cache import PackedCache
 from tests.lm.layer64 import layer64, random_layer
 
 H, HEADS, EPS, THETA = 32, 4, 1e-5, 500.0
@@ -65,7 +65,7 @@ def causal(count: int) -> Tensor:
     return torch.ones(count, count, dtype=torch.bool).tril()
 
 
-def read_on(layer: CachedLayer, cache: PackedCache, x: Tensor, residual: Tensor) -> Tensor:
+def read_on(layer: CachedLayer, cache: DraftCache, x: Tensor, residual: Tensor) -> Tensor:
     count = len(x)
     return layer.run(x, residual, torch.arange(count), causal(count), cache)
 
@@ -194,7 +194,7 @@ def test_scaled_positions_are_the_targets_own(scaling: dict[str, Any], layout: s
     )
     positions = torch.tensor([[10, 5000]])
     cos, sin = LlamaRotaryEmbedding(model)(torch.zeros(1), positions)
-    factors = found.at(positions[0])[:, 0]  # of the first query head
+    factors = found.at(positions[0], 5001)[:, 0]  # of the first query head
     torch.testing.assert_close(factors.real, cos[0, :, :16])
     torch.testing.assert_close(factors.imag, sin[0, :, :16])
 

@@ -177,6 +177,7 @@ class CapturedRows(DraftRows):
 
     def _new_rows(self, size: int) -> Tensor:
         """(1, H) `last`, after a pass of so many rows, spare ones behind the true."""
+        self.forget()  # who captures calls this more than once
         tokens, count = self._numbers.tensor[:size], self._numbers.tensor[size : size + 1]
         hidden = self._hidden(tokens, self._features[:size])
         return self.last.copy_(hidden.index_select(0, count - 1))

@@ -19,17 +19,7 @@ from torch import Tensor
 from specviz.config import Exactness
 from specviz.drafters.base import DraftContext, Outcome, Proposal, TargetKit
 from specviz.drafters.draft_rows import DraftNetwork, DraftRows, rows_of
-from specviz.drafters.growth import (
-    DynamicShape,
-    Node,
-    RankedTree,
-    StaticTree,
-    grow_chosen,
-    grow_dynamic,
-    grow_ranked,
-    likeliest_paths,
-    nothing,
-)
+from specviz.drafters.growth import DynamicShape, grow_dynamic, nothing
 from specviz.drafters.knobs import knob
 from specviz.drafters.parts import (
     HEAD,
@@ -44,6 +34,14 @@ from specviz.drafters.parts import (
     without_copies,
 )
 from specviz.drafters.published import check_config, check_width, in_one_form
+from specviz.drafters.static_growth import (
+    Node,
+    RankedTree,
+    StaticTree,
+    grow_chosen,
+    grow_ranked,
+    likeliest_paths,
+)
 from specviz.lm.base import FeatureTap
 from specviz.lm.checkpoints import DrafterCheckpoint, Shape, check_tensors, kind_of
 from specviz.lm.draft_cache import DraftCache

@@ -18,9 +18,10 @@ from torch import Tensor
 
 from specviz.config import Exactness
 from specviz.drafters.base import DraftContext, GrownToken, Outcome, Proposal, TargetKit
-from specviz.drafters.growth import RankPath, check_numbers, likeliest, likeliest_paths, nothing
+from specviz.drafters.growth import check_numbers, likeliest, nothing
 from specviz.drafters.knobs import knob
 from specviz.drafters.medusa_files import HeadWeights, read_heads
+from specviz.drafters.static_growth import RankPath, likeliest_paths
 from specviz.lm.base import FeatureTap
 from specviz.lm.device import Stopwatch
 from specviz.lm.linear import Linear, best_linear

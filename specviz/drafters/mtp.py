@@ -17,10 +17,10 @@ from torch import Tensor
 
 from specviz.drafters.base import TargetKit
 from specviz.drafters.eagle import StaticDrafter
-from specviz.drafters.growth import StaticTree
 from specviz.drafters.knobs import knob
 from specviz.drafters.mtp_files import read_module
 from specviz.drafters.parts import described, known_ids, target_head
+from specviz.drafters.static_growth import StaticTree
 from specviz.lm.base import FeatureTap
 from specviz.lm.checkpoints import DrafterCheckpoint
 from specviz.lm.linear import best_linear

@@ -13,8 +13,8 @@ from typing import Any
 from specviz.config import LaneSpec
 from specviz.drafters.base import Drafter
 from specviz.drafters.eagle import ASSUMED_RATES
-from specviz.drafters.growth import likeliest_paths
 from specviz.drafters.knobs import knobs_of
+from specviz.drafters.static_growth import likeliest_paths
 from specviz.lm.reads import Curve
 from specviz.theory import Costs, paying_rows
 

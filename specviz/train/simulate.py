@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from specviz.drafters.growth import likeliest_paths
+from specviz.drafters.static_growth import likeliest_paths
 from specviz.drafters.training import NUM_RANKS
 
 HitRates = list[list[float]]  # [depth][rank]: how often that guess is the target's token

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specviz.config import SamplingParams
 from specviz.drafters.eagle import ASSUMED_RATES
-from specviz.drafters.growth import likeliest_paths
+from specviz.drafters.static_growth import likeliest_paths
 from specviz.lm.checkpoints import DrafterCheckpoint
 from specviz.lm.sampling import FreeChance, Sampler
 from tests.drafters.checkpoints import checkpoint, eagle

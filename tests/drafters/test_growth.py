@@ -12,15 +12,8 @@ import torch
 from torch import Tensor
 
 from specviz.drafters.base import Proposal
-from specviz.drafters.growth import (
-    DynamicShape,
-    RankedTree,
-    StaticTree,
-    grow_dynamic,
-    grow_ranked,
-    likeliest,
-    likeliest_paths,
-)
+from specviz.drafters.growth import DynamicShape, grow_dynamic, likeliest
+from specviz.drafters.static_growth import RankedTree, StaticTree, grow_ranked, likeliest_paths
 from specviz.lm.device import Laps
 from tests.drafters.growth_by_hand import (
     Path,

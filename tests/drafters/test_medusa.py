@@ -13,9 +13,9 @@ from torch import Tensor
 
 from specviz.config import SamplingParams
 from specviz.drafters.base import DraftContext, Proposal
-from specviz.drafters.growth import likeliest_paths
 from specviz.drafters.medusa import ASSUMED_RATES, Medusa, MedusaConfig
 from specviz.drafters.medusa_net import MedusaNet
+from specviz.drafters.static_growth import likeliest_paths
 from specviz.lm.base import LanguageModel
 from specviz.lm.checkpoints import DrafterCheckpoint
 from specviz.lm.linear import why_not_packed

@@ -23,12 +23,16 @@ class CallingRecorder:
 
     def record(self, work: Callable[[], Any]) -> Callable[[], Any]:
         self.num_recorded += 1
-        held = _tensors(work())
+        work()  # as a graph's warm-up does
+        read = work()
+        held = _tensors(read)
 
-        def replay() -> tuple[Tensor, Tensor | None]:
+        is_alone = isinstance(read, Tensor)
+
+        def replay() -> Any:
             for old, new in zip(held, self.again(work), strict=True):
                 old.copy_(new)
-            return held[0], held[1] if len(held) > 1 else None
+            return held[0] if is_alone else (held[0], held[1] if len(held) > 1 else None)
 
         return replay
 
@@ -58,5 +62,7 @@ class RefusingRecorder:
         raise RuntimeError("operation not permitted when stream is capturing\nmore lines")
 
 
-def _tensors(read: tuple[Tensor, Tensor | None]) -> list[Tensor]:
+def _tensors(read: Tensor | tuple[Tensor, Tensor | None]) -> list[Tensor]:
+    if isinstance(read, Tensor):
+        return [read]
     return [tensor for tensor in read if tensor is not None]

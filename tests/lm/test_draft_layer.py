@@ -34,6 +34,13 @@ def weights(dtype: torch.dtype, inputs: int, *, biased: bool) -> dict[str, Tenso
     return {name: tensor.to(dtype) for name, tensor in tensors.items()}
 
 
+FIXED = [False, True]
+
+
+def new_cache(layer: CachedLayer, capacity: int, *, fixed: bool) -> DraftCache:
+    return layer.fixed_cache(capacity) if fixed else layer.new_cache(capacity)
+
+
 def cached(tensors: dict[str, Tensor]) -> CachedLayer:
     shape = head_shape(tensors, "l.", HEADS)
     return CachedLayer(
@@ -67,7 +74,9 @@ def causal(count: int) -> Tensor:
 
 def read_on(layer: CachedLayer, cache: DraftCache, x: Tensor, residual: Tensor) -> Tensor:
     count = len(x)
-    return layer.run(x, residual, torch.arange(count), causal(count), cache)
+    found = layer.run(x, residual, torch.arange(count), causal(count), cache)
+    cache.crop(cache.length)  # all of them are there to stay
+    return found
 
 
 def assert_close(found: Tensor, wanted: Tensor, dtype: torch.dtype) -> None:
@@ -75,12 +84,15 @@ def assert_close(found: Tensor, wanted: Tensor, dtype: torch.dtype) -> None:
     assert gap < TOLERANCE[dtype] * (0.1 if dtype == torch.bfloat16 else 1)
 
 
+@pytest.mark.parametrize("fixed", FIXED)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("inputs", "biased"), [(H, True), (2 * H, False)])
-def test_a_chain_in_pieces_is_the_whole(dtype: torch.dtype, inputs: int, biased: bool) -> None:
+def test_a_chain_in_pieces_is_the_whole(
+    dtype: torch.dtype, inputs: int, biased: bool, fixed: bool
+) -> None:
     tensors = weights(dtype, inputs, biased=biased)
     layer, x, residual = cached(tensors), rows(40, inputs, dtype), rows(40, H, dtype, 1)
-    cache = layer.new_cache(40)
+    cache = new_cache(layer, 40, fixed=fixed)
     pieces = [0, 37, 38, 40]
     found = [
         read_on(layer, cache, x[start:end], residual[start:end])
@@ -100,12 +112,13 @@ def paths() -> Tensor:
     return visible
 
 
+@pytest.mark.parametrize("fixed", FIXED)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_tree_level_by_level_sees_its_own_paths(dtype: torch.dtype) -> None:
+def test_a_tree_level_by_level_sees_its_own_paths(dtype: torch.dtype, fixed: bool) -> None:
     """And cropping leaves nothing of it: the rows read afterwards are those of a fresh cache."""
     tensors = weights(dtype, H, biased=False)
     layer, x, residual = cached(tensors), rows(10, H, dtype), rows(10, H, dtype, 1)
-    cache, visible = layer.new_cache(12), paths()
+    cache, visible = new_cache(layer, 12, fixed=fixed), paths()
     found = [read_on(layer, cache, x[:5], residual[:5])]
     for start, end in ((5, 7), (7, 10)):
         depths = torch.tensor(DEPTHS[start - 5 : end - 5])
@@ -135,6 +148,10 @@ def test_a_cache_that_is_full_says_so() -> None:
     layer = cached(weights(torch.float32, H, biased=False))
     with pytest.raises(ValueError, match="holds 3 rows"):
         read_on(layer, layer.new_cache(3), rows(4, H, torch.float32), rows(4, H, torch.float32))
+    with pytest.raises(ValueError, match="holds 256 rows"):
+        read_on(
+            layer, layer.fixed_cache(3), rows(257, H, torch.float32), rows(257, H, torch.float32)
+        )
 
 
 def test_heads_come_from_the_weights() -> None:

@@ -17,7 +17,7 @@ from specviz.lm.split_attention import attend, parts_of
 from specviz.lm.static import StaticLM
 from specviz.lm.stock import StockBody
 from specviz.tree import DraftTree
-from tests.engine.lanes import PLAIN, Setup
+from tests.engine.lanes import PLAIN, Setup, finish, registered
 from tests.lm.test_plain import random_tokens, random_tree
 from tests.models import family_config, random_model
 
@@ -97,6 +97,23 @@ def test_parts_join_to_the_whole(dtype, num_keys, num_rows, size):
         scores = queries[:, head].double() @ keys[head // 4, :seen].double().T / size**0.5
         truth = scores.softmax(-1) @ values[head // 4, :seen].double()
         torch.testing.assert_close(ours[:, head].double(), truth, rtol=0.0, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["eagle", "eagle2", "eagle3", "mtp"])
+def test_captured_drafts_are_those_that_are_called(name):
+    """Nothing of it falls back; each level's time is told, and adds up to less than the draft's."""
+    lm = PlainLM(random_model(family_config("llama", num_hidden_layers=6)).to(GPU), 128)
+    played = []
+    for recorder in (GraphRecorder(GPU), None):
+        setup = Setup(lm, list(range(3, 40)), 40, recorder=recorder)
+        lane = setup.lane(registered(name))
+        rounds = finish(lane)
+        assert "called step by step" not in lane.parts.drafter.description
+        played.append([(round_.tree, round_.new_tokens) for round_ in rounds])
+        for round_ in rounds:
+            assert all(seconds > 0.0 for seconds in round_.draft_step_seconds)
+            assert sum(round_.draft_step_seconds) <= round_.draft_seconds
+    assert played[0] == played[1]
 
 
 def test_numbers_in_flight_are_not_overwritten():

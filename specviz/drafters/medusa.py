@@ -8,7 +8,6 @@ files hold is `medusa_files`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,15 +16,14 @@ import torch
 from torch import Tensor
 
 from specviz.config import Exactness
-from specviz.drafters.base import DraftContext, GrownToken, Outcome, Proposal, TargetKit
-from specviz.drafters.growth import check_numbers, likeliest, nothing
+from specviz.drafters.base import DraftContext, Outcome, Proposal, TargetKit
+from specviz.drafters.growth import likeliest, nothing
 from specviz.drafters.knobs import knob
 from specviz.drafters.medusa_files import HeadWeights, read_heads
-from specviz.drafters.static_growth import RankPath, likeliest_paths
+from specviz.drafters.static_growth import StaticTree, filled, likeliest_paths
 from specviz.lm.base import FeatureTap
 from specviz.lm.device import Stopwatch
 from specviz.lm.linear import Linear, best_linear
-from specviz.tree import DraftTree
 from specviz.words import message, word
 
 # K = heads, H = hidden size, Vd = ids the heads may guess
@@ -58,14 +56,14 @@ class Medusa:
         count = min(config.num_heads, len(weights.blocks))
         measured = checkpoint.config.get("hit_rates")
         rates = [head[: len(weights.ids)] for head in (measured or ASSUMED_RATES)[:count]]
-        self.shape = TreeShape(likeliest_paths(rates, config.budget - 1))
+        self.shape = StaticTree(likeliest_paths(rates, config.budget - 1))
         self.heads = MedusaHeads(weights, self.shape.depth, kit)
         self.device = kit.device
         self.description = word(
             "drafts.heads",
             heads=self.shape.depth,
             size=f"{self.heads.num_parameters / 1e6:.1f}",
-            rows=len(self.shape.rows) + 1,
+            rows=len(self.shape.paths) + 1,
             rates=message("drafts.measured" if measured else "drafts.assumed"),
         )
 
@@ -80,18 +78,8 @@ class Medusa:
         # The root is committed but not yet read. The last state there is belongs to the token
         # before it and chooses the root; head 0 there guesses what follows the root.
         guesses = self.heads.guess(context.features[-1:], self.shape.num_ranks)
-        tokens, parents, probs, scores = [root], [-1], [1.0], [0.0]
-        grown = list[GrownToken]()
-        for path, parent in self.shape.rows[:count]:
-            token, log_prob = guesses[len(path) - 1][path[-1]]
-            scores.append(scores[parent] + log_prob)
-            grown.append(GrownToken(token, parent - 1, len(path), scores[-1], 0, is_kept=True))
-            tokens.append(token)
-            parents.append(parent)
-            probs.append(math.exp(log_prob))
-        check_numbers(scores)
-        tree = DraftTree(tuple(tokens), tuple(parents))
-        return Proposal(tree, tuple(probs), candidates=tuple(grown), step_seconds=(watch.lap(),))
+        found = [guesses[len(path) - 1][path[-1]] for path in self.shape.paths[:count]]
+        return filled(self.shape, root, found, (watch.lap(),))
 
     def observe(self, outcome: Outcome) -> None:
         """The next state comes with the next context."""
@@ -142,18 +130,3 @@ def _through(row: Tensor, blocks: Sequence[Linear]) -> Tensor:
     for block in blocks:
         row = row + block.silu(row)
     return row
-
-
-class TreeShape:
-    """Rank paths as rows of a tree, level by level; row 0, the root, is left out."""
-
-    def __init__(self, paths: Sequence[RankPath]) -> None:
-        paths = sorted(paths, key=lambda path: (len(path), path))
-        places = {path: row for row, path in enumerate(paths, start=1)} | {(): 0}
-        self.rows = [(path, places[path[:-1]]) for path in paths]  # path, row of the parent
-        self.depth = len(paths[-1])
-        self.num_ranks = 1 + max(path[-1] for path in paths)
-
-    def num_within(self, depth: int) -> int:
-        """How many rows lie no deeper: the first so many."""
-        return sum(len(path) <= depth for path, _ in self.rows)

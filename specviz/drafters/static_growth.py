@@ -32,39 +32,66 @@ class Node:
 
 
 class StaticTree:
-    """Which ranks get children, decided before anything is read."""
+    """Rank paths as rows of a tree, level by level, decided before anything is read; row 0, the
+    root, is left out."""
 
     def __init__(self, paths: Iterable[RankPath]) -> None:
         """paths: closed under prefixes; siblings have the ranks 0, 1, 2, ... in any order."""
-        self.paths = set(paths)
+        self.paths = sorted(set(paths), key=lambda path: (len(path), path))
+        rows: dict[RankPath, int] = {(): 0}
         self.num_children: dict[RankPath, int] = {}
-        for path in self.paths:
-            assert len(path) == 1 or path[:-1] in self.paths, "a node comes with its parent"
-            assert path[-1] == 0 or (*path[:-1], path[-1] - 1) in self.paths, "ranks leave no gap"
-            self.num_children[path[:-1]] = self.num_children.get(path[:-1], 0) + 1
+        for row, path in enumerate(self.paths, start=1):
+            assert path[:-1] in rows, "a node comes with its parent"
+            assert path[-1] == self.num_children.get(path[:-1], 0), "ranks leave no gap"
+            self.num_children[path[:-1]] = path[-1] + 1
+            rows[path] = row
+        self.parents = [rows[path[:-1]] for path in self.paths]
         self.depth = max(map(len, self.paths), default=0)
+        self.num_ranks = max(self.num_children.values(), default=0)
 
     def inner(self, depth: int) -> int:
         """Nodes at `depth` that get children."""
         return sum(len(path) == depth for path in self.num_children)
 
+    def num_within(self, depth: int) -> int:
+        """How many rows lie no deeper: the first so many."""
+        return sum(len(path) <= depth for path in self.paths)
+
+
+def filled(
+    shape: StaticTree,
+    root: int,
+    guesses: Sequence[tuple[int, float]],
+    seconds: tuple[float, ...],
+) -> Proposal:
+    """A proposal of the first rows of `shape`: a token and its log-probability for each.
+
+    seconds: of the passes, one for each level or one for all. FloatingPointError: the
+    log-probabilities are no numbers.
+    """
+    grown, parents = list[GrownToken](), shape.parents[: len(guesses)]
+    for path, parent, (token, log_prob) in zip(shape.paths, parents, guesses, strict=False):
+        score = log_prob + (grown[parent - 1].score if parent else 0.0)
+        step = min(len(path), len(seconds)) - 1
+        grown.append(GrownToken(token, parent - 1, len(path), score, step, is_kept=True))
+    check_numbers(node.score for node in grown)
+    tree = DraftTree((root, *(node.token for node in grown)), (-1, *parents))
+    probs = (1.0, *(prob_of(log_prob) for _, log_prob in guesses))
+    return Proposal(tree, probs, candidates=tuple(grown), step_seconds=seconds)
+
 
 class RankedTree:
-    """A static tree of likeliest tokens, as rows and as what a device needs to find them."""
+    """A static tree of likeliest tokens, and what a device needs to find them."""
 
     def __init__(self, shape: StaticTree, ids: Tensor) -> None:
         """ids (Vd,): of the draft vocabulary. A rank that it does not have is left out."""
-        paths = [path for path in shape.paths if max(path) < len(ids)]
-        self.paths = sorted(paths, key=lambda path: (len(path), path))
-        rows = {(): 0} | {path: row for row, path in enumerate(self.paths, start=1)}
-        self.parents = [rows[path[:-1]] for path in self.paths]
-        inner = {path[:-1] for path in self.paths}
+        self.shape = StaticTree(path for path in shape.paths if max(path) < len(ids))
         self.levels = list[_Ranks]()
-        level: list[RankPath] = [()]
+        level: list[RankPath] = [()] if self.shape.paths else []
         while level:
             places = {path: place for place, path in enumerate(level)}
-            below = [path for path in self.paths if path[:-1] in places]
-            read = [(i, path) for i, path in enumerate(below) if path in inner]
+            below = [path for path in self.shape.paths if path[:-1] in places]
+            read = [(i, path) for i, path in enumerate(below) if path in self.shape.num_children]
             numbers = (
                 [places[path[:-1]] for path in below],
                 [path[-1] for path in below],
@@ -72,7 +99,7 @@ class RankedTree:
                 [places[path[:-1]] for _, path in read],
             )
             on_device = [torch.tensor(n, dtype=torch.long, device=ids.device) for n in numbers]
-            self.levels.append(_Ranks(1 + max(numbers[1], default=0), *on_device))
+            self.levels.append(_Ranks(1 + max(numbers[1]), *on_device))
             level = [path for _, path in read]
 
 
@@ -87,26 +114,16 @@ class _Ranks:
     parents: Tensor  # (n,) the places of their parents
 
 
-def grow_ranked(reader: LevelReader, shape: RankedTree, root: int, max_depth: int) -> Proposal:
+def grow_ranked(reader: LevelReader, ranked: RankedTree, root: int, max_depth: int) -> Proposal:
     """The likeliest tokens in the shape of the tree, down to `max_depth`. FloatingPointError: the
     network's scores are no numbers."""
-    levels = shape.levels[: max(max_depth, 0)]
+    levels = ranked.levels[: max(max_depth, 0)]
     if not levels:
         return nothing(root)
     numbers = reader.result(len(levels), lambda: _ranked(reader, levels))
     tokens, log_probs = numbers.tolist()  # here the device is waited for
-    parents, grown = shape.parents[: len(tokens)], list[GrownToken]()
-    for path, parent, token, log_prob in zip(
-        shape.paths, parents, map(int, tokens), log_probs, strict=False
-    ):
-        score = log_prob + (grown[parent - 1].score if parent else 0.0)
-        depth = len(path)
-        grown.append(GrownToken(token, parent - 1, depth, score, depth - 1, is_kept=True))
-    check_numbers(node.score for node in grown)
-    tree = DraftTree((root, *(node.token for node in grown)), (-1, *parents))
-    probs = (1.0, *map(prob_of, log_probs))
-    seconds = reader.laps.seconds(len(levels))
-    return Proposal(tree, probs, candidates=tuple(grown), step_seconds=seconds)
+    guesses = list(zip(map(int, tokens), log_probs, strict=True))
+    return filled(ranked.shape, root, guesses, reader.laps.seconds(len(levels)))
 
 
 def _ranked(reader: LevelReader, levels: Sequence[_Ranks]) -> Tensor:

@@ -242,13 +242,13 @@ def test_packed_heads_say_what_plain_ones_say(taught: Taught) -> None:
 def test_measured_rates_shape_the_tree_and_assumed_ones_say_so(taught: Taught) -> None:
     kit = kit_of(taught.lm)
     measured = medusa(random_heads(H, V, hit_rates=[[0.9], [0.9], [0.9]]), budget=4)(kit)
-    assert [path for path, _ in measured.shape.rows] == [(0,), (0, 0), (0, 0, 0)]  # type: ignore[attr-defined]
+    assert measured.shape.paths == [(0,), (0, 0), (0, 0, 0)]  # type: ignore[attr-defined]
     assert measured.description == (
         "3 heads of 0.0M parameters on the target's last state, in a tree of 4 rows by measured "
         "hit rates"
     )
     assumed = medusa(random_heads(H, V), budget=4)(kit)
-    assert [path for path, _ in assumed.shape.rows] == [(0,), (1,), (0, 0)]  # type: ignore[attr-defined]
+    assert assumed.shape.paths == [(0,), (1,), (0, 0)]  # type: ignore[attr-defined]
     assert "assumed hit rates" in assumed.description
     assert all(sum(rates) < 1 for rates in ASSUMED_RATES)
 

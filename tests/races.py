@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from specviz.__main__ import main
+from specviz.config import PLAIN_DRAFTER
 from specviz.drafters import DRAFTERS
 from specviz.ui.offers import EXAMPLES
 
@@ -26,9 +27,9 @@ RACES = {  # the first by name is the page's first picture
     "prose_of_a_lighthouse": EXAMPLES["prose"],
 }
 LANES = (
-    "autoregressive",
-    "autoregressive:backbone=mtp",
-    *(n for n in DRAFTERS if n != "autoregressive"),
+    PLAIN_DRAFTER,
+    f"{PLAIN_DRAFTER}:backbone=mtp",
+    *(name for name in DRAFTERS if name != PLAIN_DRAFTER),
 )
 
 

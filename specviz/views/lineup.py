@@ -72,10 +72,11 @@ def title(start: LaneStart) -> Message | str:
 
 
 def _titled(start: LaneStart, differing: Sequence[str]) -> Message | str:
-    """The title, and where lanes share it what tells them apart: "Draft model, K=2"."""
+    """The title, and where lanes share it what tells them apart: "Draft model, K=2". Of a plain lane
+    the title tells already whose model decodes."""
     named = title(start)
     for name in differing:
-        if name in start.knobs:
+        if name in start.knobs and name != "backbone":
             value = start.knobs[name]
             knob = (
                 message("view.length", n=int(value))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from specviz.config import LaneSpec
 from specviz.trace import RoundTrace, SessionEvent
 from specviz.tree import DraftTree
 from specviz.views.stage import StageFeed
@@ -114,3 +115,16 @@ def test_a_lane_says_with_whose_model_it_decodes_and_with_whom_it_is_compared() 
     assert tell(lanes[1]["title"]) == "Plain decoding (MTP)"
     assert (versus(events)["2"]["plain"], versus(events)["3"]["plain"]) == (1, 0)
     assert versus(events)["2"]["plain_step"] == 2.0
+
+
+def test_a_plain_lane_of_a_tuned_model_says_so_once() -> None:
+    """It was called "Plain decoding (MTP), What decodes: The model tuned for MTP", and cut."""
+    specs = (LaneSpec("autoregressive"), LaneSpec("autoregressive", (("backbone", "mtp"),)))
+    run = run_start()
+    feed, titles = StageFeed(), list[str]()
+    feed.feed(replace(run, request=replace(run.request, lanes=specs)))
+    for lane, (drafter, backbone) in enumerate((PLAIN, OWN_PLAIN)):
+        start = lane_start(lane, drafter, title="Plain decoding")
+        start = replace(start, knobs={"backbone": backbone or "target"}, backbone=backbone)
+        titles += [tell(item["title"]) for item in feed.feed(start) if item["kind"] == "lane"]
+    assert titles == ["Plain decoding", "Plain decoding (MTP)"]

@@ -323,23 +323,6 @@ def test_lanes_of_one_drafter_are_told_apart_by_the_knobs_that_differ() -> None:
     ]
 
 
-def test_a_plain_lane_of_a_tuned_model_says_so_once() -> None:
-    """It was called "Plain decoding (MTP), What decodes: The model tuned for MTP", and cut."""
-    specs = (LaneSpec("autoregressive"), LaneSpec("autoregressive", (("backbone", "mtp"),)))
-    run = run_start()
-    run = replace(run, request=replace(run.request, lanes=specs))
-    starts = [
-        replace(
-            lane_start(n, "autoregressive", title="Plain decoding"),
-            knobs={"backbone": backbone or "target"},
-            backbone=backbone,
-        )
-        for n, backbone in enumerate(("", "mtp"))
-    ]
-    titles = [tell(item["title"]) for item in items_of([run, *starts])[1:]]
-    assert titles == ["Plain decoding", "Plain decoding (MTP)"]
-
-
 def test_texts_of_unequal_length_are_ranked_by_time_per_token() -> None:
     """A sampled lane that stopped after 11 tokens was first, before plain decoding's 24."""
     long, short = list(decode(0, plain_trees())), list(decode(1, plain_trees()))[:5]

@@ -42,7 +42,8 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   const focus = makeFocus();
   const form = makeForm({ words, settings, onLanguage: chooseLanguage, adopt: follow,
     onChange: draft.keep });
-  const measure = makeMeasure({ server, follow: (recipe) => followRecipe(recipe, null), holds: form.holds,
+  const settle = makeSettle({ holds: form.holds, onWait: () => bar.say(["page.settling", {}]) });
+  const measure = makeMeasure({ server, follow: (recipe) => followRecipe(recipe, null), isShown: settle.isShown,
     say: (...more) => bar.say(...more), isBusy: () => run !== null });
   const links = makeLinks({ words, settings, server, stage, runs, bar, link,
     look: { shown: () => shown, isIdle: () => run === null && !wanted, open, follow: followRecipe } });
@@ -52,6 +53,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   function follow(recipe) {
     form.take(recipe);
     adopt({ recipe, language: words.language() });
+    settle.expect(recipe);
   }
 
   // A link's: its place is one in a run that is still to be made.

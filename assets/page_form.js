@@ -233,7 +233,8 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
     const isAlike = (one, other) => other === undefined || JSON.stringify(one) === JSON.stringify(other);
     return settings.names.every((name, i) => (Array.isArray(name)
       ? isAlike(values[i], recipe.knobs?.[name[0]]?.[name[1]])
-      : name === "stop_strings" || isAlike(values[i], recipe[name])));
+      : name === "stop_strings" || isAlike(values[i], recipe[name])
+        || (name === "lanes" && isAlike(recipeOf(values).lanes, recipe.lanes))));
   }
 
   return {

@@ -34,6 +34,7 @@ PAGE_SCRIPTS = (
     "page_lanes.js",
     "page_form.js",
     "page_told.js",
+    "page_settle.js",
     "page_focus.js",
     "page_bar.js",
     "page_save.js",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -109,8 +110,8 @@ def test_a_recorded_run_that_comes_late_is_shown_after_a_refusal(
         context.close()
 
 
-def hold(page: Any, route: Any) -> None:
-    page.wait_for_timeout(0.3 * SECONDS)
+def hold(page: Any, route: Any, milliseconds: float = 0.3 * SECONDS) -> None:
+    page.wait_for_timeout(milliseconds)
     route.continue_()
 
 
@@ -135,6 +136,24 @@ def test_a_reload_in_a_run_says_so_and_keeps_what_was_asked(
         run_to_the_end(page, page.input_value(PROMPT))
     assert session.requests[1] == session.requests[0]
     assert session.requests[1].seed == 41
+
+
+def test_run_waits_for_settings_that_are_on_their_way(
+    chromium: Any, url: str, session: SlowSession
+) -> None:
+    """Who pressed Run right after a reload on a slow machine got the page's own settings."""
+    with opened(chromium, url, expected=GONE) as page:
+        unfold(page)
+        page.fill("label:has-text('Seed') input", "41")
+        run_to_the_end(page, "before the reload")
+        page.route(re.compile("gradio_api/run/"), lambda route: hold(page, route, 1500))
+        page.reload()
+        page.wait_for_function("globalThis.specviz !== undefined")
+        page.click(RUN)
+        saying(page, word("page.settling"))
+        page.wait_for_selector(STOP, state="visible")
+        page.wait_for_selector(RUN, state="visible")
+    assert session.requests[1] == session.requests[0]
 
 
 def test_a_reload_before_the_first_round_says_so(

@@ -171,6 +171,7 @@ def test_files_read_plain_and_gzipped(tmp_path: Path, run: list[TraceEvent]) -> 
         ("bytes", b"\xff\xfe\x00", "not UTF-8 text"),
         ("packed", gzip.compress(b"\xff"), "not UTF-8 text"),
     ],
+    ids=["cut", "wrong", "sum", "bytes", "packed"],
 )
 def test_files_that_cannot_be_read_are_refused(
     tmp_path: Path, name: str, data: bytes, reason: str

@@ -70,29 +70,34 @@ const SpecVizLearn = (function () {
 
     const isUsable = (run) => run.source !== "live" || run.isEnded || Boolean(run.interrupted);
 
-    // The run that is shown, if it has what the chapter needs; else the first recorded one that has.
+    // The run that is shown, if it has what the chapter needs; else the first recorded one that has,
+    // or at least the next best.
     async function aim() {
       const { view, number } = s;
       if (!view || s.isSeeking) return;
       Object.assign(s, { run: view.run, memo: {}, isOut: false });
       s.here = isUsable(view.run) ? chapter().pick(view.run) : null;
-      if (s.here || !s.wants) return arrived();
+      if (!s.wants || (s.here && !s.here.isSecondBest)) return arrived();
       s.isWaiting = false;
-      if (page.isBusy()) return wait("learn.busy");
+      if (page.isBusy()) return s.here ? arrived() : wait("learn.busy");
       s.isSeeking = true;
-      const found = await fitting();
+      const { best, second } = await fitting();
       s.isSeeking = false;
       if (s.number !== number) return aim();
-      if (!found) return wait("learn.none_fits");
-      return page.open(found); // it is heard of when it is drawn
+      const found = best || (s.here ? "" : second);
+      if (found) return page.open(found); // it is heard of when it is drawn
+      return s.here ? arrived() : wait("learn.none_fits");
     }
 
     async function fitting() {
+      let second = "";
       for (const name of page.recorded) {
         const text = await page.load(name); // nothing, if the server is gone
-        if (text && chapter().pick({ lanes: playedLanes(JSON.parse(text).items) })) return name;
+        const here = text && chapter().pick({ lanes: playedLanes(JSON.parse(text).items) });
+        if (here && !here.isSecondBest) return { best: name, second };
+        if (here) second = second || name;
       }
-      return "";
+      return { best: "", second };
     }
 
     function arrived() {

@@ -11,16 +11,22 @@ const SpecVizChapters = (function () {
   const lead = (part) => ".sv-lane[data-lead='true'] " + part;
   const times = (value) => number(value, 2) + "x";
 
-  const isOver = (lane, time) => lane.rounds.length > 0 && time >= lastEnd(lane);
+  const isAtEnd = (lane, time) => lane.rounds.length > 0 && time >= lastEnd(lane);
 
   // The row a visitor keeps hold of, if it is of the lane that is explained; -1 is the target's own.
   const pinnedRow = ({ pin, lane }) => (pin && pin.lane === lane && pin.row !== null ? pin.row : null);
+
+  const isOver = (place) => place.phase === "done";
 
   function isPast(view, here, test) {
     const { lane, place } = view;
     if (lane !== here.lane || !place) return false;
     return place.index > here.index || (place.index === here.index && test(place));
   }
+
+  // Ends of a draft's branches.
+  const numBranches = (tree) =>
+    tree.parent.filter((_, row) => row > 0 && tree.status[row] !== "lookahead" && !tree.parent.includes(row)).length;
 
   // Numbers that read alike are offered once.
   const ordered = (values) => [...new Set([...values].sort((one, other) => one - other).map(times))];
@@ -76,7 +82,7 @@ const SpecVizChapters = (function () {
         options: ({ lane, index }) => Array.from({ length: lane.rounds[index].num_drafted + 1 }, (_, n) => n),
         truth: ({ lane, index }) => lane.rounds[index].num_accepted,
         values: ({ lane, index }) => ({ n: lane.rounds[index].num_drafted }),
-        isOut: (view, here) => isPast(view, here, (place) => place.phase === "done"),
+        isOut: (view, here) => isPast(view, here, isOver),
       },
       done({ lane, place, isPlaying }) {
         const isEmpty = place && place.round.outcome === "none" && place.round.next;
@@ -85,11 +91,18 @@ const SpecVizChapters = (function () {
     },
     {
       name: "tree",
-      step: null,
+      step: ["forward", "ArrowRight", false],
       spots: [".sv-maskpanel", ".sv-mask"],
       pick: SpecVizPick.tree,
-      start: ({ lane, index }) => lane.rounds[index].at[3],
-      done(view) {
+      start: ({ lane, index }) => lane.rounds[index].at[2],
+      guess: {
+        options: ({ lane, index }) => [...new Set([1, 2, numBranches(lane.rounds[index].tree)])],
+        truth: () => 1,
+        values: ({ lane, index }) => ({ n: numBranches(lane.rounds[index].tree) }),
+        isOut: (view, here) => isPast(view, here, isOver),
+      },
+      done(view, here) {
+        if (!isPast(view, here, isOver)) return null;
         const row = pinnedRow(view);
         const round = row === null ? null : view.lane.rounds[view.pin.index];
         if (!round || !(row < round.tree.text.length) || row < 1 || !isDeep(round.tree, row)) return null;
@@ -106,10 +119,10 @@ const SpecVizChapters = (function () {
         options: ({ tau, speedup }) => ordered([tau, speedup, 1]),
         truth: ({ speedup }) => times(speedup),
         values: ({ lane, tau }) => ({ lane: lane.info.title, tau: number(tau, 2) }),
-        isOut: (view, here) => isOver(here.lane, view.timeOf(here.lane)),
+        isOut: (view, here) => isAtEnd(here.lane, view.timeOf(here.lane)),
       },
       done(view, here) {
-        if (!isOver(view.lane, view.timeOf(view.lane)) || view.lane !== here.lane) return null;
+        if (!isAtEnd(view.lane, view.timeOf(view.lane)) || view.lane !== here.lane) return null;
         return { tau: number(here.tau, 2), rho: number(here.rho, 2), speedup: times(here.speedup) };
       },
     },
@@ -122,7 +135,7 @@ const SpecVizChapters = (function () {
       done(view, here, memo) {
         const { lane, run } = view;
         const told = figures(lane);
-        if (!told || !isOver(lane, view.timeOf(lane)) || run.byNumber.get(lane.info.lane) !== lane) return null;
+        if (!told || !isAtEnd(lane, view.timeOf(lane)) || run.byNumber.get(lane.info.lane) !== lane) return null;
         memo.seen = (memo.seen || []).filter((one) => one.info.family !== lane.info.family).concat(lane);
         if (memo.seen.length < 2) return null;
         const [one, other] = memo.seen.slice(-2);

@@ -18,14 +18,14 @@ const SpecVizDrawing = (function () {
     draft_model: [[176, 24, 132, 54, "drafter", "small"]],
     prompt_lookup: [[176, 12, 132, 66, "store", "search"]],
     lookahead: [[176, 12, 62, 66, "drafter", "window"], [246, 12, 62, 66, "store", "pool"]],
-    medusa: [0, 1, 2, 3].map((i) => [176 + i * 34, 30, 30, 48, "drafter", "head" + (i + 1)]),
+    medusa: [...[0, 1, 2, 3].map((i) => [176 + i * 34, 42, 30, 36, "drafter", "head" + (i + 1)]), [176, 12, 132, 22, "target", "lm_head"]],
     mtp: [[176, 42, 132, 36, "drafter", "module"], [176, 12, 132, 22, "target", "lm_head"]],
     eagle: [[176, 42, 132, 36, "drafter", "layer"], [176, 12, 132, 22, "target", "lm_head"]],
     eagle2: [[176, 42, 84, 36, "drafter", "layer"], [268, 42, 40, 36, "drafter", "score"], [176, 12, 132, 22, "target", "lm_head"]],
     eagle3: [[154, 12, 22, 66, "drafter", "fuse"], [186, 42, 122, 36, "drafter", "layer"], [186, 12, 122, 22, "drafter", "own_head"]],
   };
   // [height in the target at which a drafter taps its states, height at which that line ends].
-  const TAPS = { medusa: [[42, 54]], mtp: [[42, 60]], eagle: [[42, 60]], eagle2: [[42, 60]],
+  const TAPS = { medusa: [[42, 60]], mtp: [[42, 60]], eagle: [[42, 60]], eagle2: [[42, 60]],
     eagle3: [[58, 26], [90, 45], [122, 64]], lookahead: [[26, 40]] };
   const LOOPS = new Set(["draft_model", "mtp", "eagle", "eagle2", "eagle3"]); // they read what they wrote
   const READS_TEXT = new Set(["draft_model", "prompt_lookup", "lookahead", "mtp", "eagle", "eagle2", "eagle3"]);
@@ -147,7 +147,7 @@ const SpecVizDrawing = (function () {
     say(view.flows.drafted.words, values ? word("method.flow.drafted", values) : "");
     say(view.flows.rows.words, values ? word("method.flow.rows", values) : "");
     say(view.second, word("method.flow.one_pass"));
-    say(view.flows.kept.words, values && isTold(place) ? word("method.flow.kept", values) : "");
+    say(view.flows.kept.words, values && isTold(place) ? word(place.round.next ? "method.flow.kept" : "method.flow.kept_all", values) : "");
     say(view.caption, values ? word("method.flow.round", values) : word("method.flow.none"));
     put(view.root, "aria-label", values ? word("method.flow.said", values) : title);
     if (!place) return;

@@ -91,17 +91,18 @@ const SpecVizMethod = (function () {
     const made = !isTold(name) ? [] : FACTS.map((one) => {
       const told = [el("p", "", word("method." + name + "." + one))];
       if (one === "exact" && facts.exactness) told.unshift(el("span", "sv-chip", word("method.is." + facts.exactness)));
-      if (one === "training" && RECIPES[name]) told.push(commandOf(RECIPES[name]));
+      if (one === "training" && RECIPES[name]) told.push(...commandsOf(RECIPES[name]));
       return fact(word("method.fact." + one), ...told);
     });
     if (facts.paper) made.push(fact(word("method.fact.paper"), facts.paper));
     return made;
   }
 
-  function commandOf(method) {
-    const folder = "my-model";
-    const asked = ["python -m specviz train", method, "--target", folder, "--data", "my-corpus", "--out", "drafters/" + method];
-    return el("code", "svm-command", asked.join(" "));
+  // The corpus first, of which every drafter learns.
+  function commandsOf(method) {
+    const train = (what, ...more) => ["python -m specviz train", what, "--target", "my-model", ...more].join(" ");
+    return [train("data", "--out", "my-corpus"), train(method, "--data", "my-corpus", "--out", "drafters/" + method)]
+      .map((command) => el("code", "svm-command", command));
   }
 
   // Two methods that are often taken for each other, and three that followed each other.

@@ -46,14 +46,17 @@ const SpecVizPick = (function () {
     return firstRound(run, FIRST.chain, later) || before;
   }
 
-  // Some kept and some refused, and later in that lane a round that kept nothing; where tokens were
-  // drawn, the arithmetic of p and q is there to see.
+  // Some kept and some refused, and later in that lane a round that kept nothing. Only where tokens
+  // were drawn is the arithmetic of p and q there to see.
   function refusing(run) {
     const keepsNone = (lane) => lane.rounds.findIndex((round) => round.outcome === "none" && round.next);
     const fits = (round) => isGuessable(round) && round.outcome === "some" && round.num_accepted > 0;
     const hasBoth = (round, i, lane) => fits(round) && keepsNone(lane) >= 0;
-    return firstRound(run, FIRST.chain, (round, i, lane) => hasBoth(round, i, lane) && lane.info.rule !== "greedy") ||
-      firstRound(run, FIRST.chain, hasBoth);
+    const isDrawn = (round, i, lane) => hasBoth(round, i, lane) && lane.info.rule === "rejection";
+    const found = firstRound(run, FIRST.chain, isDrawn);
+    if (found) return found;
+    const greedy = firstRound(run, FIRST.chain, hasBoth);
+    return greedy && { ...greedy, isSecondBest: true };
   }
 
   const isDeep = (tree, row) => tree.depth[row] >= 2 && tree.status[row] !== "lookahead";

@@ -91,9 +91,10 @@ const SpecVizCard = (function () {
     const odds = round.tree.odds[parent];
     const own = odds && odds.tokens.find((token) => token[1] === id);
     const p = own ? chance(own[4] ?? own[2]) : "–";
-    const rule = lane.info.rule === "greedy" ? "greedy" : "drawn";
+    const isCoupled = kind === "recovered" && lane.info.rule === "coupled"; // which knows no residual
+    const rule = isCoupled ? "coupled" : lane.info.rule === "greedy" ? "greedy" : "drawn";
     say(view.sentence, word("stage.own." + kind + "_" + rule, { text, p }));
-    drawBars(view, lane, round, parent, id, when, kind === "recovered");
+    drawBars(view, lane, round, parent, id, when, kind === "recovered" && !isCoupled);
     gapWords(view, lane, odds);
     return undefined;
   }

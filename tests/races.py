@@ -20,12 +20,14 @@ MAX_BYTES = 300_000
 MAX_NEW_TOKENS = 64
 RACES = {  # the first by name is the page's first picture
     "chat_rainbows": EXAMPLES["chat"],
+    "chat_with_dice": EXAMPLES["chat"],
     "code_fibonacci": EXAMPLES["code"],
     "copying_a_text": EXAMPLES["copying"],
     "list_of_planets": EXAMPLES["list"],
     "maths_of_a_train": EXAMPLES["maths"],
     "prose_of_a_lighthouse": EXAMPLES["prose"],
 }
+SAMPLED = ("chat_with_dice",)  # tokens are drawn: here p, q, the draw and the residual can be seen
 LANES = (
     PLAIN_DRAFTER,
     f"{PLAIN_DRAFTER}:backbone=mtp",
@@ -37,7 +39,9 @@ def record(names: Sequence[str]) -> int:
     for name in names or RACES:
         out = FOLDER / f"{name}.jsonl.gz"
         words = ["run", RACES[name], "--lanes", ",".join(LANES), "--out", str(out)]
-        if code := main([*words, "--max-new-tokens", str(MAX_NEW_TOKENS)]):
+        words += ["--max-new-tokens", str(MAX_NEW_TOKENS)]
+        words += ["--temperature", "1"] if name in SAMPLED else []
+        if code := main(words):
             return code
     return 0
 

@@ -1,4 +1,4 @@
-"""The recorded races in assets/traces: all six, of all methods, small, and lossless."""
+"""The recorded races in assets/traces: all seven, of all methods, small, and lossless."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from specviz.drafters import DRAFTERS
 from specviz.trace import LaneStart, RoundTrace, RunEnd, RunStart
 from specviz.trace_io import load_events, read_trace
-from tests.races import FOLDER, MAX_BYTES, MAX_NEW_TOKENS, RACES
+from tests.races import FOLDER, MAX_BYTES, MAX_NEW_TOKENS, RACES, SAMPLED
 
 
 def test_there_is_a_race_for_each_prompt_and_no_other_file() -> None:
@@ -26,6 +26,11 @@ def test_a_race_is_whole_small_and_lossless(name: str) -> None:
     assert start.request.max_new_tokens == MAX_NEW_TOKENS
     lanes = [event for event in events if isinstance(event, LaneStart)]
     assert {lane.drafter for lane in lanes} == set(DRAFTERS)
+    assert (start.request.sampling.temperature == 0) == (name not in SAMPLED)
+    if name in SAMPLED:  # lanes draw for themselves: what they write differs
+        trials = [t for e in events if isinstance(e, RoundTrace) for t in e.verdict.trials]
+        assert any(t.draw is not None and 0 < t.threshold < 1 for t in trials)
+        return
     written: dict[int, tuple[int, ...]] = {}
     for event in events:
         if isinstance(event, RoundTrace):

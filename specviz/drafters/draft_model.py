@@ -52,7 +52,9 @@ class DraftModel:
     Config: ClassVar[type] = DraftModelConfig
     title: ClassVar[str] = "Draft model"
     summary: ClassVar[str] = "A cheaper model guesses a chain of tokens; one pass checks them all."
-    paper: ClassVar[str] = "Leviathan et al. 2023, arXiv:2211.17192"
+    paper: ClassVar[str] = (
+        "Leviathan et al. 2023, arXiv:2211.17192; Chen et al. 2023, arXiv:2302.01318"
+    )
     exactness: ClassVar[Exactness] = "exact"
     taps: tuple[FeatureTap, ...] = ()
 

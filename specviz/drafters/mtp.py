@@ -50,7 +50,9 @@ class Mtp(StaticDrafter):
         "A module trained together with its model guesses a chain; the lane decodes with that "
         "tuned model."
     )
-    paper: ClassVar[str] = "DeepSeek-AI 2024, arXiv:2412.19437"
+    paper: ClassVar[str] = (
+        "Gloeckle et al. 2024, arXiv:2404.19737; DeepSeek-AI 2024, arXiv:2412.19437"
+    )
 
     def __init__(self, config: MtpConfig, kit: TargetKit) -> None:
         checkpoint, count = kit.trained("mtp"), config.num_draft_tokens

@@ -33,11 +33,12 @@ def _what(course: Course, provenance: dict[str, Any], num_parameters: int) -> It
     spec, recipe = course.order.spec, course.recipe
     lanes = " and ".join(f"`{name}`" for name in recipe.drafters)
     vocab = provenance["draft_vocabulary"]
+    judge = "tuned model that belongs to it" if course.order.method == "mtp" else "target"
     yield f"# {recipe.title} for {spec.title}"
     yield ""
     yield (
         f"A drafter for speculative decoding: it guesses what {spec.title} will write, and the "
-        f"target checks the guesses, so the text stays the target's own. Weights of {lanes} in "
+        f"{judge} checks the guesses, so the text stays that model's own. Weights of {lanes} in "
         f"SpecViz: {num_parameters / 1e6:.1f} million parameters in bfloat16. It guesses from "
         f"{vocab['size']:,} of the target's tokens, which are {vocab['coverage']:.1%} of the answer "
         "tokens it was trained on."

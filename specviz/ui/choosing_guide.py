@@ -76,19 +76,23 @@ def advice(answers: tuple[str, ...], catalog: Catalog) -> Advice:
 
 
 def recommended(answers: dict[str, str]) -> tuple[str, tuple[str, ...]]:
-    """(drafter, keys of the reasons). What rules speculation out is asked first."""
-    for question, answer in (("size", "small"), ("work", "prefill"), ("work", "batch")):
-        if answers[question] == answer:
-            return PLAIN_DRAFTER, (f"choose.why.{answer}",)
-    if answers["train"] == "scratch":
-        return "mtp", ("choose.why.scratch",)
+    """(drafter, keys of the reasons). What rules speculation out is asked first, but for copying,
+    whose drafts cost so little that they pay for a small target too."""
+    if answers["work"] != "single":
+        return PLAIN_DRAFTER, (f"choose.why.{answers['work']}",)
     if answers["text"] == "copying":
         return "prompt_lookup", ("choose.why.copying", "choose.why.no_training")
+    if answers["size"] == "small":
+        return PLAIN_DRAFTER, ("choose.why.small",)
+    if answers["train"] == "scratch":
+        return "mtp", ("choose.why.scratch",)
     if answers["draft"] == "matching":
         return "draft_model", ("choose.why.matching", "choose.why.smallest")
     if answers["train"] == "nothing":
         return "lookahead", ("choose.why.no_training", "choose.why.modest")
-    return "eagle3", (f"choose.why.{answers['train']}", "choose.why.features")
+    return "eagle3", tuple(
+        f"choose.why.{reason}" for reason in (answers["train"], "features", "next_best")
+    )
 
 
 def link_to(method: str, catalog: Catalog) -> str:

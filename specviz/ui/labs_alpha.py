@@ -105,7 +105,8 @@ def _said(language: Language, made: Found) -> str:
         key = "labs.alpha.off" if _gap(worst) > 3 * worst.half else "labs.alpha.not_off"
         return word(key, language, gap=f"{_gap(worst):.2f}", alpha=worst.alpha)
     by_alpha = {c.alpha: c.formula for c in made.counts}
-    middle, upper = by_alpha[0.85] / by_alpha[0.7], by_alpha[0.95] / by_alpha[0.85]
+    middle = by_alpha[0.85] / by_alpha[0.7]
+    upper = expected_tokens(0.925, made.num_draft_tokens) / by_alpha[0.85]  # refusals halved again
     return word(
         "labs.alpha.said",
         language,

@@ -35,6 +35,12 @@ def presets(catalog: Catalog) -> dict[str, dict[str, Any]]:
             "knobs": {"draft_model": {"num_draft_tokens": 4}} if "draft_model" in able else {},
             "max_new_tokens": 32,
         },
+        "dice": {
+            "lanes": [n for n in (PLAIN_DRAFTER, "draft_model") if n in able],
+            "max_new_tokens": 48,
+            "temperature": 1.0,
+            "verification": "rejection",
+        },
         "fast": {"prompt": EXAMPLES["copying"], "lanes": quick, "max_new_tokens": 48},
         "quality": {
             "lanes": first_lanes(catalog),

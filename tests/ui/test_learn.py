@@ -182,9 +182,15 @@ def refusal(page: Any) -> None:
 
 def tree_and_mask(page: Any) -> None:
     tree = here(page)["tree"]
-    pin(page, tree["depth"].index(1))
-    assert not is_done(page)
+    branches = sum(row not in tree["parent"] for row in range(1, len(tree["parent"])))
+    page.click(f".svl-option:text-is('{branches}')")
     deep = next(row for row, depth in enumerate(tree["depth"]) if depth >= 2)
+    pin(page, deep)
+    assert not is_done(page)  # nothing is decided yet
+    pin(page, tree["depth"].index(1))
+    move(page, "forward")
+    assert "it was 1" in page.inner_text(".svl-verdict")
+    assert not is_done(page)
     pin(page, deep)
     assert is_done(page)
     seen, rows = len(tree["sees"][deep]), len(tree["text"])
@@ -225,6 +231,24 @@ def test_a_visitor_goes_through_all_chapters_by_doing_what_they_ask(chromium: An
         assert page.evaluate("opened.length") == 1
         kept = json.loads(page.evaluate("localStorage.getItem('specviz.learn')"))
         assert list(kept["done"]) == list(CHAPTERS)
+
+
+@pytest.mark.browser
+def test_the_chapter_on_refusals_looks_for_a_run_whose_tokens_were_drawn(chromium: Any) -> None:
+    """At temperature 0 there is no p over q to see; without a drawn run a greedy one will do."""
+    drawn = json.loads(DEMO)
+    for item in drawn["items"]:
+        if item["kind"] == "lane":
+            assert item["rule"] == "greedy"
+            item["rule"] = "rejection"
+    runs = {"greedy": DEMO, "drawn": json.dumps(drawn)}
+    with learning(chromium, "?chapter=4", runs) as page:
+        page.wait_for_function("opened.length == 2")
+        assert page.evaluate("opened") == ["greedy", "drawn"]
+    with learning(chromium, "?chapter=4", {"greedy": DEMO}) as page:
+        page.wait_for_timeout(300)
+        assert page.evaluate("opened") == ["greedy"]
+        assert page.locator(".svl-option").count() > 1
 
 
 @pytest.mark.browser
@@ -279,7 +303,7 @@ def test_the_panel_goes_with_the_lane_and_its_code_with_the_round(chromium: Any)
         move(page, "forward")
         assert "small" in " ".join(page.locator(lit).all_inner_texts())
         move(page, "forward")
-        assert page.locator(lit).all_inner_texts() == ["  p = target(tree, cache)"]
+        assert page.locator(lit).all_inner_texts() == ["  p = target([token, *x], cache)"]
         round_ = here(page)
         said = page.get_attribute(".svd", "aria-label")
         assert said == word("method.flow.said", title="Draft model", round=round_["round"],

@@ -87,6 +87,11 @@ const SpecVizAccount = (function () {
       made.push(line("account.name.alpha", word("account.alpha", { alpha: number(rate, 3), low: number(low, 2),
         high: number(high, 2), n: tried })));
     }
+    if (account.predicted) {
+      const [k, tau, rho, speedup] = account.predicted;
+      made.push(line("account.name.predicted", word("account.predicted", { k, tau: number(tau, 2), rho: number(rho, 2),
+        speedup: number(speedup, 2), measured: number(account.speedup, 2) })));
+    }
     return [el("dl", "sv-accountlist", ...made), readsOf(account.reads), el("p", "sv-none", word("account.batch_one"))];
   }
 

@@ -9,14 +9,16 @@ clock was disturbed. Estimates of other settings are `what_if`, words about all 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.config import PLAIN_DRAFTER
 from specviz.metrics import Spread, Tally, spread, tally
-from specviz.theory import Alpha, Costs, alpha_of, round_cost
+from specviz.theory import Alpha, Choice, Costs, alpha_of, predicted, round_cost
 from specviz.trace import LaneStart, RoundTrace
 
+MOSTLY = 0.9  # of the rounds drafted as many tokens: near an answer's end there are fewer
 ENOUGH_READS = 3  # of a size, for its median to stand in a curve beside sizes read more often
 
 
@@ -61,6 +63,7 @@ class Account:
     reads: tuple[ReadCost, ...]  # of this lane, by number of rows
     num_draft_steps: int
     draft_step_seconds: float  # of all of them
+    chain_length: int | None  # K, where nearly every round drafted a chain of K
 
     @property
     def tau(self) -> float:
@@ -142,6 +145,14 @@ class Account:
         return round_cost(flat, num_rows=1, num_steps=self.draft_steps_per_round)
 
     @property
+    def predicted(self) -> Choice | None:
+        """What the formulas make of this lane's own alpha, K and costs by medians; None: they are
+        about chains of one length."""
+        if self.alpha is None or self.chain_length is None:
+            return None
+        return predicted(self.alpha.rate, self.chain_length, self.costs)
+
+    @property
     def usual_read(self) -> ReadCost:
         """Of reads that checked something the size read most often; of equals the larger."""
         checked = [r for r in self.reads if r.num_rows > 1] or list(self.reads)
@@ -174,6 +185,7 @@ def account(rounds: Sequence[RoundTrace], plain: Sequence[RoundTrace]) -> Accoun
         reads=_reads(rounds),
         num_draft_steps=len(steps),
         draft_step_seconds=sum(steps),
+        chain_length=_chain_length(rounds),
     )
 
 
@@ -186,6 +198,13 @@ def plain_lane_of(start: LaneStart, starts: Sequence[LaneStart]) -> LaneStart | 
     """The first lane that decodes plainly with the same backbone: what `start` is compared with."""
     same = (s for s in starts if s.drafter == PLAIN_DRAFTER and s.backbone == start.backbone)
     return next(same, None)
+
+
+def _chain_length(rounds: Sequence[RoundTrace]) -> int | None:
+    if any(r.tree.num_lookahead_rows or max(r.tree.depths) < len(r.tree) - 1 for r in rounds):
+        return None
+    length, count = Counter(r.tree.num_draft_tokens for r in rounds).most_common(1)[0]
+    return length if length > 0 and count >= MOSTLY * len(rounds) else None
 
 
 def _reads(rounds: Sequence[RoundTrace]) -> tuple[ReadCost, ...]:

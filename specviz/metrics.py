@@ -179,22 +179,27 @@ def interval(num_hits: int, num_tries: int) -> tuple[float, float]:
 
 
 def num_tokens(rounds: Sequence[RoundTrace]) -> int:
+    """Tokens committed, the target's own included."""
     return sum(len(r.new_tokens) for r in rounds)
 
 
 def mean_acceptance_length(rounds: Sequence[RoundTrace]) -> float:
+    """Tokens per target pass; see `Tally.tau`."""
     return tally(rounds).tau
 
 
 def num_drafted(rounds: Sequence[RoundTrace]) -> int:
+    """Tokens drafted and read; neither roots nor lookahead rows are."""
     return sum(r.tree.num_draft_tokens for r in rounds)
 
 
 def num_accepted(rounds: Sequence[RoundTrace]) -> int:
+    """Draft tokens that were kept."""
     return sum(len(r.verdict.accepted_rows) for r in rounds)
 
 
 def acceptance_rate(rounds: Sequence[RoundTrace]) -> float | None:
+    """accepted / drafted; see `Tally.acceptance_rate`."""
     return tally(rounds).acceptance_rate
 
 
@@ -212,6 +217,7 @@ def acceptance_by_depth(rounds: Sequence[RoundTrace]) -> tuple[DepthAcceptance, 
 
 
 def time_split(rounds: Sequence[RoundTrace]) -> TimeSplit:
+    """Seconds of the lane's own clock, by phase."""
     return TimeSplit(
         draft_seconds=sum(r.draft_seconds for r in rounds),
         verify_seconds=sum(r.verify_seconds for r in rounds),
@@ -220,18 +226,22 @@ def time_split(rounds: Sequence[RoundTrace]) -> TimeSplit:
 
 
 def tokens_per_second(rounds: Sequence[RoundTrace]) -> float:
+    """Tokens over the lane's own clock; see `Tally.tokens_per_second`."""
     return tally(rounds).tokens_per_second
 
 
 def speedup(rounds: Sequence[RoundTrace], plain: Sequence[RoundTrace]) -> float:
+    """S over a plain lane; see `Tally.speedup`."""
     return tally(rounds).speedup(tally(plain))
 
 
 def rho(rounds: Sequence[RoundTrace], plain: Sequence[RoundTrace]) -> float:
+    """Cost of a round in plain steps; see `Tally.rho`."""
     return tally(rounds).rho(tally(plain))
 
 
 def answer_tokens(rounds: Sequence[RoundTrace]) -> tuple[int, ...]:
+    """The answer's token ids, in order."""
     return tuple(token for r in rounds for token in r.new_tokens)
 
 

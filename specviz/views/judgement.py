@@ -10,7 +10,8 @@ what other settings would have given. Numbers are those of `cost` and `what_if`;
               step, in plain steps; plain_step, plain_read, draft_step (null: no passes), host
               [low, median, high] seconds; c, eta, delta in plain steps by medians, steps (passes of
               the drafter a round), rho_of_medians; reads [[rows, how often, seconds, delta], ...];
-              alpha [rate, low, high, decisions] or null
+              alpha [rate, low, high, decisions] or null; predicted [K, tau, rho, speedup] by the
+              formulas from these, null where they do not apply
 
     what_if   measured {tau, rho, speedup}, choices {name: [estimate, ...]}, said [message, ...],
               costs or null, refused {name: message}. Names: "length", "budget", "unbranched",
@@ -78,6 +79,9 @@ def account_item(account: Account) -> Item:
         "alpha": None
         if alpha is None
         else [short(alpha.rate), *map(short, alpha.interval), alpha.num_tried],
+        "predicted": None
+        if (told := account.predicted) is None
+        else [told.num_draft_tokens, short(told.tau), short(told.rho), short(told.speedup)],
     }
 
 

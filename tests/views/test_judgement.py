@@ -42,6 +42,9 @@ def test_the_account_adds_up_over_the_rounds(events: list[TraceEvent]) -> None:
     assert sum(count for _, count, _, _ in account["reads"]) == len(ours)
     parts = account["delta"] + account["steps"] * account["c"] + account["eta"]
     assert parts == close(account["rho_of_medians"])
+    k, tau, rho, speedup = account["predicted"]
+    assert speedup == close(tau / rho)
+    assert 1 < tau < k + 1
 
 
 @pytest.mark.parametrize("lane", [1, 2, 3])

@@ -28,7 +28,6 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   let madeFor = null; // the same for a link whose run has yet to be made
   let model = null; // how far the model is
   let waiting = ""; // what the live run waits for: "queued", "float32", "warming"; "" once it began
-  let late = null; // a recorded run that came while a live one was asked for, and nothing was shown
 
   const saver = makeSaver({ words, settings, server, stage, element,
     shown: () => shown, say: (...more) => bar.say(...more) });
@@ -90,6 +89,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     if (id === null) focus.runEnded(isStopFocused);
   }
 
+  // Until then another run may be looked at: the one that waits takes the stage when it begins.
   const hasStarted = () => run !== null && Boolean(shown) && shown.id === run;
 
   // What ends a run that had begun is told on the stage, all else beside Run.
@@ -103,17 +103,11 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     if (begun && how === "broken") return showTrouble();
     stage.pending("");
     told.tell(message, how === "broken");
-    showLate();
     return undefined;
   }
 
   function showTrouble() {
     setTimeout(() => element.querySelector(".sv-error")?.scrollIntoView({ block: "nearest" }), 100);
-  }
-
-  function showLate() {
-    if (late && !shown) showEnvelope(...late);
-    late = null;
   }
 
   // Gradio says that a run failed, but not which: if it was another, this one is heard of again.
@@ -153,7 +147,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   }
 
   function begun() {
-    late = null;
+    opening = null;
     form.fold(); // what was asked for is seen now, not the asking
     show({ kind: "live", id: run, items: [] });
     wait("");
@@ -179,7 +173,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   function showEnvelope(envelope, what) {
     if (envelope.items.some((item) => item.kind === "start")) show({ ...what, items: envelope.items });
     stage.receive(JSON.stringify(envelope));
-    goThere();
+    if (run === null) goThere(); // else the place is one in the run that waits
   }
 
   // The place comes from a link, so it may be anything: one that does not fit is left alone.
@@ -197,18 +191,16 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   async function open(name) {
     const asked = (opening = newRun());
     const text = await server.load_recorded({ name, run: asked });
-    if (opening !== asked || !text) return;
-    const made = [JSON.parse(text), { kind: "recorded", id: asked, name }];
-    if (run !== null) late = made;
-    else showEnvelope(...made);
-    const prompt = settings.hasForm && !form.isTyped() ? await server.prompt_of(name) : "";
+    if (opening !== asked || !text || hasStarted()) return;
+    showEnvelope(JSON.parse(text), { kind: "recorded", id: asked, name });
+    const prompt = settings.hasForm && !form.isTyped() && run === null ? await server.prompt_of(name) : "";
     if (prompt && !form.isTyped() && opening === asked) form.setPrompt(prompt);
   }
 
   // A run of this visit, again. It gets a new name, as the stage hears each name once.
   function reopen(id) {
     const kept = runs.find(id);
-    if (!kept || run !== null) return false;
+    if (!kept || hasStarted()) return false;
     const asked = (opening = newRun());
     const time = kept.begun.slice(11, 16);
     const envelope = { v: 1, run: asked, seq: 0, source: "recorded", last: true,
@@ -230,7 +222,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   }
 
   async function importFile(file) {
-    if (run !== null) return;
+    if (hasStarted()) return;
     const megabytes = Math.round(settings.maxImport / 1e6);
     bar.say(["page.reading", { name: file.name }]);
     const asked = (opening = newRun());
@@ -239,7 +231,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
       if (text === null)
         return bar.say(["page.import_too_big", { name: file.name, megabytes }], true);
       const answer = await server.import_trace({ text, name: file.name, run: asked });
-      if (run !== null || opening !== asked) return undefined;
+      if (hasStarted() || opening !== asked) return undefined;
       if (!answer) return bar.say(["page.server_gone", {}], true);
       const envelope = JSON.parse(answer);
       const refusal = envelope.items.find((item) => item.kind === "failure");
@@ -282,7 +274,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   function paintBar() {
     const hasGhost = Boolean(stage.ghost);
     facts.paint(shown);
-    bar.paint({ isBusy: run !== null, shown, runs: runs.list(), hasGhost, pinned });
+    bar.paint({ isBusy: hasStarted(), shown, runs: runs.list(), hasGhost, pinned });
   }
 
   function paintModel() {
@@ -349,6 +341,6 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   openFirst();
   SpecVizLearn.mount(element.querySelector(".specviz-learn"), {
     stage, open, memory: keep("localStorage"), recorded: settings.recorded, methods: settings.methods,
-    isBack: Boolean(link), isBusy: () => run !== null, load: (name) => server.load_recorded({ name, run: newRun() }) });
+    isBack: Boolean(link), isBusy: hasStarted, load: (name) => server.load_recorded({ name, run: newRun() }) });
   if (settings.hasModel) watchModel();
 }

@@ -1,5 +1,6 @@
 // The bar above the stage: recorded runs and runs of this visit to choose
 // from, how far the model is, links, files. It paints what it is told and reports clicks.
+// `isBusy`: a live run has begun and has the stage; one that only waits leaves the choice open.
 
 const FILE_FORMS = ["trace", "html", "csv", "svg", "png"];
 

@@ -305,7 +305,7 @@ const SpecVizStage = (function () {
       receive,
       seek,
       pending(message) {
-        ear.retire();
+        ear.retire(Boolean(message));
         speaker.fail("");
         speaker.notice(message);
       },

@@ -7,7 +7,9 @@ const SpecVizHear = (function () {
   // `told` is {started(run), notice(...), fail(message, kind), complete()}.
   function newEar(told) {
     const retired = new Set();
+    const aside = new Map(); // runs that were heard of and have not begun, behind another that is heard
     let incoming = null;
+    let isAwaited = false; // a run was asked for and has not begun: what is said of it stays
 
     function receive(text) {
       const envelope = JSON.parse(text);
@@ -16,11 +18,7 @@ const SpecVizHear = (function () {
         return null;
       }
       if (retired.has(envelope.run)) return incoming;
-      if (!incoming || incoming.id !== envelope.run) {
-        if (incoming) retired.add(incoming.id);
-        incoming = newRun(envelope);
-        told.fail("");
-      }
+      if (!incoming || incoming.id !== envelope.run) turnTo(envelope);
       if (envelope.seq >= incoming.nextSeq) incoming.held.set(envelope.seq, envelope);
       while (incoming.held.has(incoming.nextSeq)) {
         const next = incoming.held.get(incoming.nextSeq);
@@ -37,23 +35,40 @@ const SpecVizHear = (function () {
       return incoming;
     }
 
+    // A run that waits may be left for another, and comes back; one that has begun does not.
+    function turnTo(envelope) {
+      if (incoming && incoming.start) retired.add(incoming.id);
+      else if (incoming) aside.set(incoming.id, incoming);
+      incoming = aside.get(envelope.run) || newRun(envelope);
+      aside.delete(envelope.run);
+      told.fail("");
+    }
+
     function take(item) {
       if (item.kind === "progress") return told.notice(item.message, item.done, item.total, item.stage);
       if (item.kind === "failure") {
-        told.notice("");
+        quieten();
         return told.fail(item.message);
       }
       addItem(incoming, item);
       if (item.kind === "start") {
-        told.notice("");
+        quieten();
         told.started(incoming);
       }
       return undefined;
     }
 
-    // A run was asked for: the one that was heard is not listened to again.
-    function retire() {
+    function quieten() {
+      if (incoming.source === "live") isAwaited = false;
+      if (!isAwaited) told.notice("");
+    }
+
+    // A run was asked for, or none is any more: what was heard is not listened to again.
+    function retire(isAsked) {
+      isAwaited = isAsked;
       if (incoming) retired.add(incoming.id);
+      for (const id of aside.keys()) retired.add(id);
+      aside.clear();
     }
 
     function interrupt(message) {

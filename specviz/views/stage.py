@@ -13,8 +13,8 @@ The page wraps items in envelopes and sends each as one JSON string, written wit
 
 `seq` starts at 0 and counts envelopes of that run. The stage drops repeats, holds back what
 comes early and says so when one stays missing. A run id it has not seen replaces the picture
-as soon as that run's "start" item comes; until then (progress) the old picture stays usable.
-A run that has been replaced is not listened to again. `label` says in words where the run comes
+as soon as that run's "start" item comes; until then (progress) the old picture stays usable, and
+other runs may be shown. A run that has been replaced is not listened to again. `label` says in words where the run comes
 from; it is the badge. An envelope may carry `"last": true`: nothing follows, whatever was said.
 
 In the browser (SCRIPTS and STYLES in `assets/`, in that order; scripts are plain: definitions, no

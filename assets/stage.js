@@ -196,7 +196,7 @@ const SpecVizStage = (function () {
       while (views.length < s.run.lanes.length) {
         const lane = s.run.lanes[views.length];
         const view = makeLane(lane, views.length, () => wake(true));
-        listenLane(view, lane, timeOf, choose, goTo);
+        listenLane(view, lane, timeOf, choose, goTo, speaker.row);
         view.explain.addEventListener("click", () => explain(lane));
         view.close.addEventListener("click", () => showLane(lane, false));
         views.push(view);

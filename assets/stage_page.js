@@ -1,4 +1,4 @@
-// The frame around the lanes: the run's line, the transport bar, settings, legend, help, the table.
+// The frame around the lanes: the run's line, the transport bar, settings, legend, help.
 // Built once for each language; what is in it is written by others.
 
 const SpecVizPage = (function () {
@@ -7,6 +7,7 @@ const SpecVizPage = (function () {
   const { makeNode, placeNode, lookNode } = SpecVizNode;
   const { makeRace, positionUnder, makeScrub, SCRUB_STEPS } = SpecVizRace;
   const { makeOthers } = SpecVizOthers;
+  const { makeTables } = SpecVizTable;
   const MOVES = ["home", "round_back", "back", "play", "forward", "round_forward", "end", "rejection", "best"];
   const SPEEDS = ["0.25", "0.5", "1", "2", "4", "8", "true"];
   const WIDE = "(min-width: 1200px)"; // there the legend takes two lines, and is open at first
@@ -126,9 +127,9 @@ const SpecVizPage = (function () {
     race.axis.append(el("span", "sv-parts", ...partSamples()));
     const pane = el("aside", "sv-pane");
     pane.setAttribute("aria-label", word("stage.pane"));
-    const table = el("details", "sv-table", el("summary", "", word("stage.table")), el("div", "sv-tablebox"));
+    const table = makeTables();
     const body = el("div", "sv-body", el("div", "sv-run", badge, facts, prompt), race.root,
-      transport.root, transport.under, settings.root, help, makeLegend(), el("div", "sv-main", lanes, pane), table);
+      transport.root, transport.under, settings.root, help, makeLegend(), el("div", "sv-main", lanes, pane), table.root);
     const empty = el("p", "sv-empty", word("stage.empty"));
     const root = el("section", "sv", error, notice, empty, body, spoken);
     root.tabIndex = 0;
@@ -157,7 +158,7 @@ const SpecVizPage = (function () {
     for (const name of SETTINGS) {
       boxes[name].addEventListener("change", () => act.setOption(OPTIONS[name], boxes[name].checked));
     }
-    page.table.addEventListener("toggle", act.repaint);
+    page.table.root.addEventListener("toggle", act.repaint);
     page.race.canvas.addEventListener("click", (event) => {
       const position = positionUnder(page.race, event);
       if (position !== null) act.seek(position);
@@ -211,36 +212,5 @@ const SpecVizPage = (function () {
     put(scrub.input, "aria-valuetext", clock.textContent);
   }
 
-  // The explained lane's rounds as a table: the same data for those who do not see the picture.
-  // `at` is the index of the round that is looked at.
-  function drawTable(page, lane, at, onRound) {
-    const box = page.table.lastChild;
-    const key = lane.info.lane + ":" + lane.rounds.length + SpecVizWords.language();
-    if (!page.table.open) return;
-    if (box.dataset.key !== key) {
-      box.dataset.key = key;
-      fillTable(box, lane, onRound);
-    }
-    const rows = box.querySelectorAll("tbody > tr");
-    const lit = box.querySelector("tr[data-lit]");
-    if (lit && lit !== rows[at]) lit.removeAttribute("data-lit");
-    if (rows[at]) put(rows[at], "data-lit", true);
-  }
-
-  function fillTable(box, lane, onRound) {
-    const columns = ["round", "drafted", "accepted", "outcome", "text", "draft", "verify", "commit"];
-    const head = el("tr", "", ...columns.map((name) => el("th", "", word("stage.column." + name))));
-    const rows = lane.rounds.map((round, i) => {
-      const go = el("button", "sv-link", String(round.round));
-      go.type = "button";
-      go.addEventListener("click", () => onRound(i));
-      return el("tr", "", el("td", "", go), ...[round.num_drafted, round.num_accepted,
-        word("stage.outcome." + round.outcome), round.new.text.join(" "),
-        ...PARTS.map((part) => milliseconds(round.time[part].seconds))].map((text) => el("td", "", String(text))));
-    });
-    box.replaceChildren(el("table", "", el("caption", "", tell(lane.info.title)), el("thead", "", head),
-      el("tbody", "", ...rows)));
-  }
-
-  return { OPTIONS, SETTINGS, SPEEDS, captionOf, makePage, wirePage, drawRunLine, drawTransport, drawTable };
+  return { OPTIONS, SETTINGS, SPEEDS, captionOf, makePage, wirePage, drawRunLine, drawTransport };
 })();

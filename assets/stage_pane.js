@@ -1,5 +1,5 @@
 // The pane that explains one lane: the decision, the mask, the numbers, what other settings would
-// give, and below all the table.
+// give, and below all the tables.
 // It decides how often each is drawn, and what the card tells when nothing is chosen.
 
 const SpecVizPane = (function () {
@@ -8,7 +8,7 @@ const SpecVizPane = (function () {
   const { makeMask, drawMask } = SpecVizMask;
   const { makeNumbers, drawNumbers, drawCharts } = SpecVizNumbers;
   const { makeWhatIf, drawWhatIf } = SpecVizWhatIf;
-  const { drawTable } = SpecVizPage;
+  const { drawTables } = SpecVizTable;
   const { deciding } = SpecVizSelect;
   const LIVE_MS = 1200; // a live run's numbers are read more seldom than painted
   const PLAYING_MS = 250; // while it plays, nobody reads numbers faster
@@ -48,7 +48,7 @@ const SpecVizPane = (function () {
     drawNumbers(pane.numbers, s.run, lane, place, time, { filter: s.filter, onFilter: act.filter, chosen });
     drawCharts(pane.numbers, s.run, { lanes: s.run.lanes.filter((one) => s.shown.has(one)), lane, place, time, chosen,
       end: axisEnd(s.run, "time"), width: s.sizes.pane, inks: s.inks, theme: s.theme });
-    drawTable(page, lane, chosen ? chosen.index : place ? place.index : -1, (index) => act.goTo(lane, index));
+    drawTables(page.table, lane, { chosen, place, onRound: (index) => act.goTo(lane, index) });
   }
 
   return { makePane, drawPane };

@@ -7,6 +7,7 @@ const SpecVizSelect = (function () {
   const { tokenAt, originWords } = SpecVizText;
   const { cellAt } = SpecVizMask;
   const { roundUnder } = SpecVizChart;
+  const { rowSaid } = SpecVizTable;
 
   function newSelection() {
     return { hover: null, pin: null };
@@ -37,7 +38,8 @@ const SpecVizSelect = (function () {
   }
 
   // `choose(kind, lane, chosen)`: kind "hover" or "pin"; chosen {index, row, column} or null.
-  function listenLane(view, lane, timeOf, choose, goTo) {
+  // `tellRow(text)` says what the keys came to.
+  function listenLane(view, lane, timeOf, choose, goTo, tellRow) {
     const here = (row) => {
       const place = placeOf(lane, timeOf(lane));
       return row === null || !place ? null : { index: place.index, row };
@@ -58,7 +60,11 @@ const SpecVizSelect = (function () {
       view.tree.isWalked = false;
       choose("hover", lane, null);
     });
-    view.tree.root.addEventListener("keydown", (event) => walkTree(event, view, lane, here, choose));
+    view.tree.root.addEventListener("keydown", (event) => {
+      const chosen = walkTree(event, view, lane, here, choose);
+      const ghost = chosen ? view.tree.ghosts[chosen.row - view.tree.rows] : null;
+      if (chosen) tellRow(rowSaid(lane.rounds[chosen.index], placeOf(lane, timeOf(lane)), chosen.row, ghost));
+    });
     listenText(view, lane, choose, goTo);
   }
 
@@ -106,26 +112,25 @@ const SpecVizSelect = (function () {
     });
   }
 
-  // Arrow keys go through the rows of the round, the target's own token last.
+  // Arrow keys go through the rows of the round, the target's own token last. Gives where they came to.
   function walkTree(event, view, lane, here, choose) {
     const steps = { ArrowUp: -1, ArrowDown: 1 };
     const place = here(0) && view.tree.rows ? here(0) : null;
-    if (!place) return;
+    if (!place) return null;
     const round = lane.rounds[place.index];
     const rows = view.tree.rows + view.tree.ghosts.length;
     const order = Array.from({ length: rows }, (_, row) => row)
       .filter((row) => row >= view.tree.rows || round.tree.status[row] !== "lookahead");
     if (round.next) order.push(-1);
     const now = view.tree.walked && view.tree.walked.index === place.index ? view.tree.walked.at : -1;
-    if (event.key in steps) {
-      const next = clamp(now + steps[event.key], 0, order.length - 1);
-      view.tree.walked = { index: place.index, at: next };
-      view.tree.isWalked = true;
-      choose("hover", lane, here(order[next]));
-    } else if (event.key === "Enter" && now >= 0) choose("pin", lane, here(order[now]));
-    else return;
+    const isStep = event.key in steps;
+    if (!isStep && !(event.key === "Enter" && now >= 0)) return null;
+    const at = isStep ? clamp(now + steps[event.key], 0, order.length - 1) : now;
+    if (isStep) Object.assign(view.tree, { walked: { index: place.index, at }, isWalked: true });
+    choose(isStep ? "hover" : "pin", lane, here(order[at]));
     event.preventDefault();
     event.stopPropagation();
+    return isStep ? here(order[at]) : null;
   }
 
   function walkText(event, view, lane, choose, goTo) {

@@ -1,5 +1,5 @@
 // What is said beside the picture: what is being waited for, what went wrong, and for the ear one
-// line a round. It remembers what it said, to say it again in another language.
+// line a round and each row that keys come to. It remembers what it said, to say it again in another language.
 
 const SpecVizSpeak = (function () {
   const { tell, say, show } = SpecVizDom;
@@ -10,6 +10,7 @@ const SpecVizSpeak = (function () {
   function newSpeaker(pageOf) {
     let told = { error: "", kind: "", notice: null };
     let spokenAt = -Infinity;
+    let line = ""; // of a round, said last
 
     function notice(message, done, total, stage) {
       told.notice = [message, done, total, stage];
@@ -42,14 +43,15 @@ const SpecVizSpeak = (function () {
         if (round && (!last || round.at[3] > last.round.at[3])) last = { lane, round };
       }
       const words = last ? tell(last.lane.info.title) + ". " + tell(last.round.sentence) : "";
-      const { spoken } = pageOf();
-      if (spoken.textContent === words) return;
+      if (line === words) return;
       spokenAt = now;
-      say(spoken, words);
+      line = words;
+      say(pageOf().spoken, words);
     }
 
     return {
       notice, fail, again, speak,
+      row: (words) => say(pageOf().spoken, words),
       closeGap: () => told.kind === "gap" && fail(""), // what was missing has come
       hasten() {
         spokenAt = -Infinity; // a step is told at once

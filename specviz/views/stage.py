@@ -129,6 +129,7 @@ SCRIPTS = (  # each needs those before it, and SpecVizWords
     "stage_others.js",
     "stage_race.js",
     "stage_lane.js",
+    "stage_table.js",
     "stage_page.js",
     "stage_play.js",
     "stage_select.js",

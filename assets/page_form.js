@@ -25,7 +25,7 @@ function closeOnEscape(menu) {
 // typed if the visitor wrote or chose it.
 function makeForm({ words, settings, adopt, onLanguage, onChange }) {
   const { word } = words;
-  const state = { target: "", lanes: [], isTyped: false, isOurs: false };
+  const state = { target: "", lanes: [], isTyped: false, isOurs: false, taken: "" }; // the offer taken last
   const extra = makeLanes({ words, settings, onChange: laneChanged });
   let values = settings.defaults || []; // of the controls, as Gradio told them last
 
@@ -60,7 +60,19 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
     const button = makeButton("specviz-chip", word(kind + name + ".title"), onClick);
     button.title = word(kind + name + ".why");
     button.dataset.name = name;
+    button.addEventListener("click", () => take(kind + name));
     return button;
+  }
+
+  function take(offered) {
+    state.taken = offered;
+    whenThere(".specviz-why", paintWhy);
+  }
+
+  // Why one would choose what was taken last: not only for who can hover.
+  function paintWhy(root) {
+    const { taken } = state;
+    root.replaceChildren(...(taken ? [make("b", "", word(taken + ".title")), " " + word(taken + ".why")] : []));
   }
 
   function paintOffers(root) {
@@ -78,7 +90,10 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
       presets.append(offer("preset.", name, () => adopt({ ...recipe, ...kept(recipe) })));
     const rows = make("div", "specviz-offer-rows");
     rows.append(examples, presets);
-    root.replaceChildren(rows);
+    const why = make("p", "specviz-why");
+    why.setAttribute("aria-live", "polite");
+    root.replaceChildren(rows, why);
+    paintWhy(why);
   }
 
   // What a preset leaves as it is.
@@ -215,7 +230,9 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
     Object.assign(state, { target: at("target"), lanes: at("lanes") });
     extra.aim(state.target);
     document.addEventListener("input", (event) => {
-      if (!state.isOurs && event.target === promptBox()) state.isTyped = true;
+      if (state.isOurs || event.target !== promptBox()) return;
+      state.isTyped = true;
+      if (state.taken.startsWith("example.")) take(""); // it is no longer that text
     });
     whenThere("#specviz-form", (root) => new MutationObserver(nameSliders).observe(root,
       { subtree: true, childList: true, attributeFilter: ["aria-label", "title"] }));

@@ -3,7 +3,7 @@
 // Every number comes in the item (specviz/views/judgement.py); here lengths are scaled, no more.
 
 const SpecVizAccount = (function () {
-  const { word, el, number, milliseconds, show } = SpecVizDom;
+  const { word, el, number, milliseconds, show, drawOrigin } = SpecVizDom;
   const { lastEnd } = SpecVizRun;
   const PARTS = { draft: "draft", read: "verify", host: "commit" }; // part of a round, and its colour
   const ROOM = 1.08; // of the scale, so that the longest bar does not end at the edge
@@ -13,10 +13,11 @@ const SpecVizAccount = (function () {
     const words = el("p", "sv-accountwords");
     const numbers = el("div", "sv-accountnumbers");
     const fold = el("details", "sv-fold", el("summary", "", el("span", "sv-foldname", word("account.numbers"))), numbers);
-    const root = el("section", "sv-panel sv-account", el("div", "sv-panelhead", el("h4", "", word("account.title"))),
+    const badge = el("span", "sv-badge");
+    const root = el("section", "sv-panel sv-account", el("div", "sv-panelhead", el("h4", "", word("account.title")), badge),
       bars, words, fold);
     show(root, false);
-    return { root, bars, words, numbers, key: "" };
+    return { root, badge, bars, words, numbers, key: "" };
   }
 
   function accountOf(run, lane) {
@@ -32,6 +33,7 @@ const SpecVizAccount = (function () {
     const key = run.id + lane.info.lane;
     if (!isShown || view.key === key) return;
     view.key = key;
+    drawOrigin(view.badge, run);
     fill(view, account);
   }
 

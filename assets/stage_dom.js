@@ -156,6 +156,18 @@ const SpecVizDom = (function () {
     return (share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0) + "%";
   }
 
+  // Where and when the numbers of a run were taken.
+  function originWords(run) {
+    const { created, device, dtype } = run.start;
+    return word("stage.origin", { time: created.slice(0, 16).replace("T", " "), device, dtype });
+  }
+
+  // The badge of a run's figures: whether they are measured now or were recorded, and where and when.
+  function drawOrigin(badge, run) {
+    say(badge, word(run.source === "live" ? "stage.measured" : "stage.recorded"));
+    put(badge, "title", originWords(run));
+  }
+
   // A token as text: signs for what cannot be seen are set apart from letters.
   function tokenText(text) {
     const parts = text.split(/(␣+|[↵⇥∅◌]|⟨[0-9A-F]+⟩|<0x[0-9A-F]{2}>)/);
@@ -191,6 +203,6 @@ const SpecVizDom = (function () {
   return {
     word, tell: SpecVizWords.tell, ICONS, MARKS, PARTS, el, svg, put, say, show, icon, setIcon, markPath,
     button, select, checkbox, pool, fit, number, chance, tiny, milliseconds, duration, percent, tokenText,
-    inksOf, clearCanvas,
+    originWords, drawOrigin, inksOf, clearCanvas,
   };
 })();

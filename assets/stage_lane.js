@@ -4,9 +4,8 @@
 const SpecVizLane = (function () {
   const { clamp, lastEnd, versusAt } = SpecVizRun;
   const { placeOf, finishedRound, rankShown, passesAt, isRead, lookKey } = SpecVizTime;
-  const { word, tell, el, put, say, show, number, percent, milliseconds, PARTS, pool, button } = SpecVizDom;
+  const { word, tell, el, put, say, show, number, percent, milliseconds, PARTS, pool, button, drawOrigin } = SpecVizDom;
   const { makeTree, drawTree, lightTree } = SpecVizTree;
-  const { originWords } = SpecVizNumbers;
   const { speedWords } = SpecVizOthers;
   const { makeSource, drawSource, lightSource } = SpecVizSource;
   const { makeStrip, drawStrip, lightStrip } = SpecVizText;
@@ -183,8 +182,7 @@ const SpecVizLane = (function () {
     show(words.place, rank > 0);
     if (rank) say(words.place, word("stage.place", { n: rank }));
     words.place.title = run.finishBy === "rate" ? word("stage.finish_by_rate") : "";
-    say(words.badge, word(run.source === "live" ? "stage.measured" : "stage.recorded"));
-    if (!words.badge.title) words.badge.title = originWords(run);
+    drawOrigin(words.badge, run);
   }
 
   // The number that a lane bears on the screen.

@@ -4,7 +4,8 @@
 const SpecVizNumbers = (function () {
   const { finishedRound } = SpecVizTime;
   const { versusAt } = SpecVizRun;
-  const { word, tell, el, put, say, show, number, percent, milliseconds, PARTS } = SpecVizDom;
+  const { word, tell, el, put, say, show, number, percent, milliseconds, PARTS,
+    originWords, drawOrigin } = SpecVizDom;
   const { balance, depthBars, histogram, drawCurves, drawRounds } = SpecVizChart;
 
   function makeNumbers() {
@@ -25,12 +26,6 @@ const SpecVizNumbers = (function () {
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", word(name));
     return { root: el("div", "sv-curvebox", el("h5", "", word(name)), canvas), canvas, key: "" };
-  }
-
-  // Where and when the numbers of a run were taken.
-  function originWords(run) {
-    const { created, device, dtype } = run.start;
-    return word("stage.origin", { time: created.slice(0, 16).replace("T", " "), device, dtype });
   }
 
   function fold(name, value, how) {
@@ -78,7 +73,7 @@ const SpecVizNumbers = (function () {
     const versus = done ? versusAt(lane, time) : null;
     const key = [run.id, run.isEnded, lane.info.lane, index, versus ? versus.speedup : "", filter].join() + SpecVizWords.language();
     say(view.title, word("stage.numbers", { lane: tell(lane.info.title) }));
-    say(view.badge, word(run.source === "live" ? "stage.measured" : "stage.recorded"));
+    drawOrigin(view.badge, run);
     say(view.origin, word("account.with_batch", { origin: originWords(run) }));
     if (view.key !== key) {
       view.key = key;
@@ -151,5 +146,5 @@ const SpecVizNumbers = (function () {
       passed: place.index + (isOver ? 1 : 0), lit: chosen ? chosen.index : place.index });
   }
 
-  return { makeNumbers, drawNumbers, drawCharts, originWords };
+  return { makeNumbers, drawNumbers, drawCharts };
 })();

@@ -4,7 +4,7 @@
 const SpecVizRace = (function () {
   const { clamp, firstWhere, versusAt } = SpecVizRun;
   const { axisEnd, stretch, placeOf, finishedRound, tokensShown, rankShown } = SpecVizTime;
-  const { word, tell, el, put, say, clearCanvas, duration, number, PARTS } = SpecVizDom;
+  const { word, tell, el, put, say, clearCanvas, duration, number, PARTS, drawOrigin } = SpecVizDom;
   const { speedWords } = SpecVizOthers;
   const ROWS = { wide: { height: 28, top: 5 }, narrow: { height: 46, top: 26 } }; // narrow: words above the bar
   const BAR = 18;
@@ -21,10 +21,11 @@ const SpecVizRace = (function () {
     canvas.setAttribute("aria-label", word("stage.race"));
     const counts = el("div", "sv-racecounts");
     const middle = el("div", "sv-racemiddle", canvas);
+    const [badge, axisWords] = [el("span", "sv-badge"), el("span", "sv-raceaxiswords")];
     const [own, note] = [el("span", "sv-raceown"), el("span", "sv-racenote")];
-    const axis = el("p", "sv-raceaxis", el("span", "sv-raceaxiswords"), note, own);
+    const axis = el("p", "sv-raceaxis", badge, axisWords, note, own);
     const root = el("div", "sv-race", names, middle, counts, axis);
-    return { root, names, canvas, middle, counts, axis, own, note, rows: [], key: "", still: "", frame: null };
+    return { root, names, canvas, middle, counts, axis, badge, axisWords, own, note, rows: [], key: "", still: "", frame: null };
   }
 
   function makeRow(lane, index, state) {
@@ -102,9 +103,10 @@ const SpecVizRace = (function () {
       view.still = still;
       layRace(view, run, lanes, height);
       const words = axis === "time" ? [duration(from), duration(to)] : [from.toFixed(0), to.toFixed(0)];
+      drawOrigin(view.badge, run);
       say(view.own, ownWords(run));
       say(view.note, [plainWords(run, axis), run.finishBy === "rate" ? word("stage.finish_by_rate") : ""].filter(Boolean).join(" · "));
-      say(view.axis.firstChild, word("stage.axis_words." + axis, { from: words[0], to: words[1] }));
+      say(view.axisWords, word("stage.axis_words." + axis, { from: words[0], to: words[1] }));
     }
     blit(view, head, height);
     if (lit) light(view, lit);

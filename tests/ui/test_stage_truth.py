@@ -39,6 +39,22 @@ def test_the_account_is_a_bar_to_scale_and_comes_with_the_end(chromium: Any) -> 
         assert f"{account['rho_of_medians']:.3f}" in box.inner_text()
 
 
+@pytest.mark.parametrize(("source", "said"), [("live", "measured"), ("recorded", "recorded")])
+def test_every_home_of_numbers_says_where_they_come_from(
+    chromium: Any, source: str, said: str
+) -> None:
+    """Race and cost account said nothing, and the curve's heading called a recording measured."""
+    with stage_page(chromium, width=390) as page:
+        send(page, ITEMS, source=source)
+        seek(page, ENDS[-1])
+        for home in (".sv-raceaxis", ".sv-numbers .sv-panelhead", ".sv-account .sv-panelhead"):
+            badge = page.locator(f"{home} .sv-badge:visible").first
+            assert badge.text_content() == said
+            assert badge.get_attribute("title") == "2026-01-02 03:04 UTC · cpu · float32"
+        headings = page.locator(".sv-numbers h5:visible").all_text_contents()
+        assert "Speed-up over plain so far" in headings
+
+
 def test_a_what_if_shows_its_estimate_and_asks_for_what_would_measure_it(chromium: Any) -> None:
     found = JUDGED[str(LEAD)]["what_if"]
     with stage_page(chromium, width=390) as page:

@@ -208,6 +208,21 @@ def test_what_a_target_lacks_is_greyed_with_the_reason(chromium: Any) -> None:
     assert "lookahead" not in [lane.drafter for lane in request.lanes]
 
 
+def test_what_was_chosen_says_why_in_a_line_of_text(page: Any) -> None:
+    """The reason was the hover title of its chip alone: a finger or a key never saw it."""
+    why = page.locator(".specviz-why")
+    assert not why.is_visible()
+    page.click(".specviz-offers [data-name=code]")
+    assert why.inner_text() == f"{word('example.code.title')} {word('example.code.why')}"
+    page.click(".specviz-offers [data-name=teaching]")
+    assert word("preset.teaching.why") in why.inner_text()
+    page.click(".specviz-offers [data-name=list]")
+    page.click(".specviz-language")
+    assert word("example.list.why", "zh") in why.inner_text()
+    page.fill(PROMPT, "my own words")  # which the reason is not about
+    assert not why.is_visible()
+
+
 def test_a_preset_changes_settings_and_keeps_the_prompt(page: Any, session: SlowSession) -> None:
     page.fill(PROMPT, "my own words")
     presets = page.locator(".specviz-chips >> nth=1").locator("button").all_inner_texts()

@@ -38,7 +38,7 @@ const SpecVizTable = (function () {
     if (view.rowsKey !== key) {
       view.rowsKey = key;
       fill(view.rows, word("stage.rows_table", { lane: tell(lane.info.title), round: round.round }), "stage.row_column.",
-        ROW_COLUMNS, rows.map((row) => rowCells(round, place, row)));
+        ROW_COLUMNS, rows.map((row) => [...rowCells(round, place, row), drawWords(lane, round, place, row)]));
       if (!rows.length) view.rows.append(el("p", "sv-none", word("stage.doing_nothing", { round: round.round })));
     }
     light(view.rows, chosen ? rows.indexOf(chosen.row) : -1);
@@ -83,12 +83,16 @@ const SpecVizTable = (function () {
 
   function rowCells(round, place, row) {
     const { tree } = round;
-    const look = lookAt(round, place, row);
-    const trial = DECIDED.includes(look) ? tree.trials[row] : null;
-    const draw = trial && trial.draw !== null
-      ? word("stage.line", { draw: trial.draw.toFixed(3), threshold: trial.threshold.toFixed(3) }) : "–";
     return [row, tree.text[row], tree.parent[row], tree.depth[row], tree.position[row], chance(tree.draft_prob[row]),
-      chance(targetProb(round, place, row)), word("stage.look." + look), draw].map(String);
+      chance(targetProb(round, place, row)), word("stage.look." + lookAt(round, place, row))].map(String);
+  }
+
+  // A greedy decision rests on no draw, and one by shared luck has none of its own.
+  function drawWords(lane, round, place, row) {
+    const isDecided = DECIDED.includes(lookAt(round, place, row)) && lane.info.rule === "rejection";
+    const trial = isDecided ? round.tree.trials[row] : null;
+    return trial && trial.draw !== null
+      ? word("stage.line", { draw: trial.draw.toFixed(3), threshold: trial.threshold.toFixed(3) }) : "–";
   }
 
   // A row, the target's own token (-1) or a pruned candidate in a short sentence.

@@ -66,6 +66,15 @@ def test_the_table_of_rows_tells_what_the_trace_tells(grown: Any) -> None:
     )
 
 
+def test_greedy_rows_have_no_draw(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        page.evaluate("stage.go({ lane: 1, round: 1 })")
+        page.evaluate("document.querySelector('.sv-body > .sv-table').open = true")
+        settle(page)
+        assert [row[7:] for row in rows(page)] == [*([["kept", "–"]] * 3), ["refused", "–"]]
+
+
 def test_the_table_of_rows_tells_no_more_than_the_picture(grown: Any) -> None:
     seek(grown, 0.0041)  # the first pass of the drafter is over
     assert [row[0] for row in rows(grown)] == ["1", "2"]

@@ -163,9 +163,11 @@ const SpecVizCard = (function () {
     say(view.line.words, word("stage.line", { draw: trial.draw.toFixed(3), threshold: trial.threshold.toFixed(3) }));
   }
 
+  // How far the second choice was behind: what a greedy decision rests on.
   function gapWords(view, lane, odds) {
-    if (!odds || !odds.is_near_tie || lane.info.rule !== "greedy") return;
-    say(view.more, word("stage.gap", { gap: odds.gap.toPrecision(3) }));
+    if (!odds || odds.gap === null || lane.info.rule !== "greedy") return;
+    const gap = word(odds.is_near_tie ? "stage.gap" : "stage.gap_wide", { gap: odds.gap.toPrecision(3) });
+    say(view.more, [view.more.textContent, gap].filter(Boolean).join(" "));
   }
 
   // Mirrored bars: the drafter's chances to the left, the target's to the right, and where a token

@@ -169,7 +169,7 @@ def test_greedy_decisions_have_a_card_without_draws(chromium: Any) -> None:
         assert (
             card(page)["said"] == "The target's first choice here is “'s”, so “␣quite” is refused."
         )
-        assert card(page)["more"] == ""  # its two best scores are far apart
+        assert card(page)["more"] == "The target's second choice scores 2.00 less."
         assert page.locator(".sv-drawline").is_hidden()
         go(page, lane=1, round=1, row=2)
         assert card(page)["said"] == "It is the target's first choice here: kept."

@@ -11,6 +11,7 @@ const SpecVizCard = (function () {
   function makeCard(tryRow) {
     const title = el("div", "sv-cardtitle");
     const facts = el("p", "sv-cardfacts");
+    facts.title = word("stage.row_path_title");
     const sentence = el("p", "sv-cardsentence");
     const bars = el("div", "sv-cardbars");
     const line = makeLine();
@@ -106,7 +107,7 @@ const SpecVizCard = (function () {
       : when.read ? "checked" : "pending";
     const facts = word("stage.row_facts", { round: round.round, row, depth: tree.depth[row],
       position: tree.position[row], id: tree.id[row] });
-    head(view, lane, round, tree.text[row], look, facts);
+    head(view, lane, round, tree.text[row], look, [facts, pathWords(tree, row)].filter(Boolean).join(" · "));
     if (row === 0) return say(view.sentence, word("stage.root_said"));
     if (status === "lookahead") return say(view.sentence, word("stage.lookahead_said"));
     const trial = tree.trials[row];
@@ -119,6 +120,13 @@ const SpecVizCard = (function () {
     if (!trial) say(view.sentence, guessWords("unreached_said", tree, row, false));
     else trialWords(view, lane, round, row, trial);
     return drawBars(view, lane, round, tree.parent[row], tree.id[row], when, false);
+  }
+
+  // The way from the root to a row, where there is more than one way to go.
+  function pathWords(tree, row) {
+    const isBranching = tree.branch.some((branch, at) => branch > 0 && tree.status[at] !== "lookahead");
+    if (row === 0 || !isBranching || tree.status[row] === "lookahead") return "";
+    return word("stage.row_path", { path: tree.sees[row].slice(1).map((at) => tree.branch[at]).join("·") });
   }
 
   // The sentence with as many numbers as there are: q, p, both or none. Where only the target's

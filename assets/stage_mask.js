@@ -144,8 +144,17 @@ const SpecVizMask = (function () {
       return word(key, { row, column });
     }
     const above = round.tree.sees[row].slice(0, -1);
-    return word(above.length ? "stage.mask_row" : "stage.mask_root",
+    const said = word(above.length ? "stage.mask_row" : "stage.mask_root",
       { row, n: above.length, above: above.join(", ") });
+    return [said, sharedWords(round.tree, row)].filter(Boolean).join(" ");
+  }
+
+  // Drafted rows of one depth are guesses at the same place in the text.
+  function sharedWords(tree, row) {
+    if (tree.status[row] === "lookahead") return "";
+    const isBeside = (position, at) => position === tree.position[row] && tree.status[at] !== "lookahead";
+    const n = tree.position.filter(isBeside).length;
+    return n > 1 ? word("stage.mask_shared", { n, depth: tree.depth[row], position: tree.position[row] }) : "";
   }
 
   // Which row and column lie under a pointer; null outside. The prefix has no column.

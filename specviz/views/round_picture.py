@@ -9,7 +9,7 @@ from specviz.metrics import near_tie_gap
 from specviz.trace import RoundTrace, RowOdds
 from specviz.views.agreement import is_greedy
 from specviz.views.drafting import drafting
-from specviz.views.mask import visible_rows
+from specviz.views.mask import branches, visible_rows
 from specviz.views.numbers import brief, short
 from specviz.views.tokens import glyphs
 from specviz.views.tree_layout import TreeLayout, tree_layout
@@ -96,6 +96,7 @@ def _tree(
         "id": tree.tokens,
         "status": round_.verdict.row_status,
         "sees": visible_rows(tree),
+        "branch": branches(tree),
         "draft_prob": [brief(q) if has_chances else None for q in round_.draft_probs],
         "target_prob": [brief(p) for p in round_.verdict.target_probs],
         "softmax_prob": [brief(p) for p in round_.softmax_probs],

@@ -53,7 +53,7 @@ A message is [key, values] of `specviz/words.py`, or a text as it stands.
 
     tree      width, height, lookahead_y (first line of the lookahead block, null without),
               x, y, depth, parent, position (ids), text, id, status, sees (rows that each row may
-              attend to), draft_prob (null where the drafter gave no chances), target_prob,
+              attend to), branch (which child of its parent each row is, from 0), draft_prob (null where the drafter gave no chances), target_prob,
               softmax_prob (the target's own number), shown_prob (the one of these two that the
               row's decision rests on; null where only another is known),
               trials {row: {draft_prob, target_prob, threshold, draw, is_accepted}},

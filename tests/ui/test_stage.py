@@ -174,8 +174,13 @@ def test_pointing_lights_row_and_ancestors_and_a_click_keeps_them(stage: Any) ->
     expected = ["above" if row in (0, 7) else "self" if row == 8 else "" for row in range(13)]
     settle(stage)
     assert box.evaluate(lit)[:13] == expected
+    tree = round_of(2, 1)["tree"]
+    beside, position = tree["depth"].count(2), tree["position"][8]
     words = stage.locator(".sv-maskwords")
-    assert words.text_content() == "Row 8 reads the prefix, rows 0, 7 and itself."
+    assert words.text_content() == (
+        "Row 8 reads the prefix, rows 0, 7 and itself. "
+        f"The {beside} rows at depth 2 share position {position}: at most one of them is kept."
+    )
     box.locator('[data-row="8"]').click()
     stage.mouse.move(5, 5)
     settle(stage)

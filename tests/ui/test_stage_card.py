@@ -47,3 +47,22 @@ def test_a_near_tie_is_marked_as_one(chromium: Any) -> None:
     with stage_page(chromium) as page:
         send(page, items_of(run_of(tied)))
         assert told(page, "cardmore", row=1).startswith("Close: ")
+
+
+def test_the_facts_of_a_row_tell_its_path_where_paths_part(chromium: Any) -> None:
+    chain = DraftTree.chain(9, ids(" slow"))
+    second = round_trace(chain, greedy_verdict(chain, ids(" slow", ",")), index=1)
+    with stage_page(chromium) as page:
+        send(page, items_of(run_of(grown_round(0), second)))
+        assert told(page, "cardfacts", row=5).endswith(" · path 1·0·0")
+        assert told(page, "cardfacts", row=3).endswith(" · path 0·0")
+        assert "path" not in told(page, "cardfacts", row=0)
+        assert "path" not in told(page, "cardfacts", round=2, row=1)
+
+
+def test_rows_of_one_depth_are_said_to_share_a_position(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, items_of(run_of(grown_round(0))))
+        said = word("stage.mask_shared", n=2, depth=2, position=7)
+        assert told(page, "maskwords", row=3).endswith(said)
+        assert told(page, "maskwords", row=5) == "Row 5 reads the prefix, rows 0, 2, 4 and itself."

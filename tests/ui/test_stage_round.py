@@ -99,7 +99,7 @@ def test_the_card_of_a_refusal_shows_the_draw_and_both_sides(grown: Any) -> None
     go(grown, lane=0, round=1, row=1)
     said = card(grown)
     assert "refused" in said["title"]
-    assert said["facts"] == f"round 1 · row 1 · depth 1 · position 6 · id {ids(' a')[0]}"
+    assert said["facts"] == f"round 1 · row 1 · depth 1 · position 6 · id {ids(' a')[0]} · path 0"
     assert said["said"] == (
         "Draw 0.810 is not below 0.179 = min(1, p/q), with p 0.120 and q 0.670: refused."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specviz.tree import DraftTree
-from specviz.views.mask import visible_rows
+from specviz.views.mask import branches, visible_rows
 from tests.views.test_tree_layout import random_tree
 
 
@@ -27,3 +27,15 @@ def test_two_by_two_by_hand() -> None:
 def test_equals_the_path_of_every_row(seed: int) -> None:
     tree = random_tree(seed)
     assert visible_rows(tree) == tuple(tree.path(row) for row in range(len(tree)))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_branches_say_which_child_a_row_is_and_so_name_its_path(seed: int) -> None:
+    tree = random_tree(seed)
+    found = branches(tree)
+    drafted = range(1, tree.num_draft_tokens + 1)
+    assert [found[row] for row in drafted] == [
+        tree.children(tree.parents[row]).index(row) for row in drafted
+    ]
+    names = {tuple(found[row] for row in visible_rows(tree)[at][1:]) for at in drafted}
+    assert len(names) == len(drafted)

@@ -157,6 +157,7 @@ def test_the_items_of_a_hand_computed_round() -> None:
         "root", "rejected", "unreached", "accepted", "accepted", "unreached",
     )  # fmt: skip
     assert item["tree"]["sees"] == ((0,), (0, 1), (0, 1, 2), (0, 3), (0, 3, 4), (0, 3, 5))
+    assert item["tree"]["branch"] == (0, 0, 0, 1, 0, 1)
     assert item["next"] == {
         "text": "␣model", "id": c, "kind": "bonus", "x": 3, "y": 1, "parent": 4,
     }  # fmt: skip

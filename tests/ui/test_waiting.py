@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from specviz.trace_io import dump_events
+from specviz.ui.playback import Recordings
 from specviz.words import word
-from tests.ui.serving import opened, stage_text, wait_for_text
+from tests.grown import sampled_run
+from tests.traces import demo_run
+from tests.ui.serving import opened, served, stage_text, wait_for_text
 from tests.ui.sessions import SlowSession
 from tests.ui.visiting import PROMPT, RUN, STOP, run_to_the_end, wait_told
 
@@ -74,3 +79,28 @@ def test_stop_in_line_leaves_the_run_that_is_looked_at(
         assert IN_LINE not in stage_text(second)
         assert second.locator(f"{RECORDED}[aria-pressed=true]").inner_text() == "second"
         to_the_end(second)
+
+
+def test_a_chapter_opens_the_recording_it_needs_while_a_run_waits(
+    chromium: Any, session: SlowSession, tmp_path: Path
+) -> None:
+    """It said that a run was going on, though none had begun."""
+    for name, events in (("first", sampled_run()), ("second", demo_run())):
+        (tmp_path / f"{name}.jsonl").write_text(dump_events(events), "utf-8")
+    session.seconds = 0.2
+    recorded = Recordings(sorted(tmp_path.iterdir()))
+    with (
+        served(session, recorded) as url,
+        opened(chromium, url) as first,
+        opened(chromium, url) as second,
+    ):
+        first.click(RUN)
+        wait_for_text(first, "Live")
+        wait_for_text(second, "EAGLE-2")  # which has no plain lane, as the first chapter needs
+        second.click(RUN)
+        wait_for_text(second, IN_LINE)
+        second.click(".svl-offer[data-name=chapters]")
+        second.wait_for_selector(f"{RECORDED}[data-name=second][aria-pressed=true]")
+        wait_for_text(second, "Plain decoding")
+        assert word("learn.busy") not in second.inner_text(".specviz-learn")
+        assert second.is_visible(STOP)

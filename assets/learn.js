@@ -142,13 +142,16 @@ const SpecVizLearn = (function () {
       if (isOut === s.isOut && !values) return;
       s.isOut = isOut;
       draw();
+      root.scrollTop = root.scrollHeight; // what is told now stands last in the card
+      if (chapter().firstSpots && document.hasFocus()) setTimeout(showSpot, SETTLED_MS);
     }
 
     // -- the spotlight
 
     function spotted() {
       const stage = document.querySelector(".specviz-stage");
-      return chapter().spots.map((spot) => stage.querySelector(spot)).find((part) => part && part.offsetParent) || null;
+      const { spots, firstSpots } = chapter();
+      return (firstSpots && !s.isOut ? firstSpots : spots).map((spot) => stage.querySelector(spot)).find((part) => part && part.offsetParent) || null;
     }
 
     function showSpot() {

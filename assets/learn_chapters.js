@@ -92,6 +92,7 @@ const SpecVizChapters = (function () {
     {
       name: "tree",
       step: ["forward", "ArrowRight", false],
+      firstSpots: [lead(".sv-treepanel")], // as long as its branches are asked about
       spots: [".sv-maskpanel", ".sv-mask"],
       pick: SpecVizPick.tree,
       start: ({ lane, index }) => lane.rounds[index].at[2],

@@ -136,9 +136,9 @@ const SpecVizDrawing = (function () {
     view.text.replaceChildren(...shown);
   }
 
-  // `place` null: the drawing without a round.
-  function drawDrawing(view, title, place) {
-    const key = [place && place.round.round, place && SpecVizTime.lookKey(place), place && place.round.lane, SpecVizWords.language()].join();
+  // `place` null: the drawing without a round. `hasLane`: the run has a lane of this method.
+  function drawDrawing(view, title, place, hasLane) {
+    const key = [hasLane, place && place.round.round, place && SpecVizTime.lookKey(place), place && place.round.lane, SpecVizWords.language()].join();
     if (view.key === key) return;
     view.key = key;
     put(view.root, "data-phase", place ? place.phase : "");
@@ -148,7 +148,7 @@ const SpecVizDrawing = (function () {
     say(view.flows.rows.words, values ? word("method.flow.rows", values) : "");
     say(view.second, word("method.flow.one_pass"));
     say(view.flows.kept.words, values && isTold(place) ? word(place.round.next ? "method.flow.kept" : "method.flow.kept_all", values) : "");
-    say(view.caption, values ? word("method.flow.round", values) : word("method.flow.none"));
+    say(view.caption, values ? word("method.flow.round", values) : word(hasLane ? "method.flow.elsewhere" : "method.flow.none"));
     put(view.root, "aria-label", values ? word("method.flow.said", values) : title);
     if (!place) return;
     drawTree(view, place);

@@ -28,7 +28,7 @@ const SpecVizMethod = (function () {
     const more = el("div", "svm-more");
     const root = el("div", "svm", el("div", "svm-head", title, chooser), about,
       el("div", "svm-both", picture, codeBox), facts, more);
-    const view = { root, methods, chooser, title, about, picture, code, facts, more, name: name || "", built: "",
+    const view = { root, act, methods, chooser, title, about, picture, code, facts, more, name: name || "", built: "",
       drawing: null, lines: [], lead: null, lit: "" };
     chooser.addEventListener("change", () => {
       view.name = chooser.value;
@@ -47,16 +47,19 @@ const SpecVizMethod = (function () {
   }
 
   // The panel goes with the lane in focus; a method that was chosen and has no lane here stays.
+  // One that was asked for before there was a run gets its lane explained, if it has one.
   function drawMethod(view, look) {
-    const { lane, place } = look;
+    const { run, lane, place } = look;
     if (view.lead !== lane) {
-      const isFirst = view.lead === null;
+      const isAsked = view.lead === null && Boolean(view.name);
       view.lead = lane;
-      if (!isFirst || !view.name) view.name = lane.info.drafter;
+      if (!isAsked) view.name = lane.info.drafter;
+      else if (view.name !== lane.info.drafter) setTimeout(() => view.act.choose(view.name)); // not amid its drawing
     }
     if (view.built !== view.name) build(view);
     const isHere = lane.info.drafter === view.name;
-    drawDrawing(view.drawing, view.title.textContent, isHere ? place : null);
+    const hasLane = run.lanes.some((one) => one.info.drafter === view.name);
+    drawDrawing(view.drawing, view.title.textContent, isHere ? place : null, hasLane);
     const moment = isHere ? momentOf(place) : "";
     if (view.lit === moment) return;
     view.lit = moment;

@@ -86,6 +86,8 @@ function makeBar(root, { words, settings, open, reopen, importFile, copyLink, sa
     files.addEventListener("toggle", () => {
       for (const button of list.children)
         if (button.dataset.form.endsWith("g")) button.disabled = !hasPicture();
+      list.style.insetInline = ""; // at the end of its button, unless it would leave the window there
+      if (list.getBoundingClientRect().left < 0) list.style.insetInline = "0 auto";
     });
     closeOnEscape(files);
     files.append(list);

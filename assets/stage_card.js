@@ -163,6 +163,7 @@ const SpecVizCard = (function () {
     if (whole !== null && chance(whole) !== chance(trial.target_prob)) {
       say(view.more, [view.more.textContent, word("stage.p_is_left", { p: chance(whole) })].filter(Boolean).join(" "));
     }
+    if (!trial.is_accepted) say(view.more, [view.more.textContent, word("stage.then_rest")].filter(Boolean).join(" "));
     show(view.line.root, true);
     view.line.kept.style.width = trial.threshold * 100 + "%";
     view.line.edge.style.left = trial.threshold * 100 + "%";
@@ -193,7 +194,7 @@ const SpecVizCard = (function () {
       const value = isGreedy ? softmax : p;
       const left = el("span", "sv-barleft", ...(hasDraft && q !== null ? [el("i", "", chance(q)), bar("draft", q)] : []));
       const parts = [bar("target", value), el("i", "", chance(value))];
-      if (hasRest && !isGreedy && rest !== null) parts.unshift(bar("rest", rest));
+      if (hasRest && !isGreedy && rest !== null) parts.unshift(bar("rest", rest), el("i", "sv-barrest", chance(rest)));
       const line = el("div", "sv-barrow", left, el("span", "sv-bartoken", ...tokenText(text)),
         el("span", "sv-barright", ...parts));
       line.setAttribute("data-chosen", token === id);

@@ -130,7 +130,8 @@ const SpecVizDom = (function () {
   function chance(value) {
     if (value === null || value === undefined) return "–";
     if (value > 0 && value < 0.001) return value < 1e-9 ? "~0" : value.toExponential(0);
-    return value > 0.9995 && value < 1 ? "0.999+" : value.toFixed(3);
+    if (value > 0.9995 && value < 1) return "0.999+";
+    return value > 0 && value < 0.0995 ? value.toPrecision(2) : value.toFixed(3); // ratios of small ones are told too
   }
 
   function tiny(value) {

@@ -129,7 +129,7 @@ const SpecVizPage = (function () {
     pane.setAttribute("aria-label", word("stage.pane"));
     const table = makeTables();
     const body = el("div", "sv-body", el("div", "sv-run", badge, facts, prompt), race.root,
-      transport.root, transport.under, settings.root, help, makeLegend(), el("div", "sv-main", lanes, pane), table.root);
+      transport.root, transport.under, settings.root, help, el("div", "sv-main", lanes, pane), makeLegend(), table.root);
     const empty = el("p", "sv-empty", word("stage.empty"));
     const root = el("section", "sv", error, notice, empty, body, spoken);
     root.tabIndex = 0;

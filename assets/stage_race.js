@@ -6,8 +6,10 @@ const SpecVizRace = (function () {
   const { axisEnd, stretch, placeOf, finishedRound, tokensShown, rankShown } = SpecVizTime;
   const { word, tell, el, put, say, clearCanvas, duration, number, PARTS, drawOrigin } = SpecVizDom;
   const { speedWords } = SpecVizOthers;
-  const ROWS = { wide: { height: 28, top: 5 }, narrow: { height: 46, top: 26 } }; // narrow: words above the bar
+  const ROWS = { wide: { height: 28, top: 5 }, dense: { height: 21, top: 1.5 }, narrow: { height: 46, top: 26 } };
+  const MANY = 6; // more lanes are set densely, so that the trees are still on the screen; narrow: words above the bar
   const BAR = 18;
+  const COMING = 0.4; // how strong rounds are painted that are yet to be played
   const LABELLED = 15; // a pass this wide bears how many tokens it gave
   const CLOSE_ROUNDS = 8; // of the longest first round, across a close-up
   const INSET = 8; // half the thumb of the scrub bar
@@ -88,7 +90,8 @@ const SpecVizRace = (function () {
     view.numLanes = run.lanes.length;
     const lanes = addRows(view, run, state);
     lanes.forEach((lane, i) => drawWords(view.rows[i], run, lane, state));
-    const row = isNarrow ? ROWS.narrow : ROWS.wide;
+    const row = isNarrow ? ROWS.narrow : lanes.length > MANY ? ROWS.dense : ROWS.wide;
+    put(view.root, "data-dense", row === ROWS.dense);
     const height = lanes.length * row.height;
     const scale = width / (to - from || 1);
     const head = Math.round(clamp((position - from) * scale, 0, width));
@@ -174,7 +177,7 @@ const SpecVizRace = (function () {
     for (const [canvas, isPast] of [[view.passed, true], [view.coming, false]]) {
       const pen = clearCanvas(canvas, width, height);
       lanes.forEach((lane, i) => {
-        pen.globalAlpha = (isPast ? 1 : 0.25) * (i < run.lanes.length ? 1 : 0.5);
+        pen.globalAlpha = (isPast ? 1 : COMING) * (i < run.lanes.length ? 1 : 0.5);
         drawRow(pen, lane, i * view.frame.row.height + view.frame.row.top, view.frame, isPast);
       });
       pen.globalAlpha = 1;
@@ -196,7 +199,7 @@ const SpecVizRace = (function () {
 
   // Where an upright line is drawn: all the way down, but not through words that stand in its way.
   function stripes(row, height) {
-    if (row === ROWS.wide) return [[0, height]];
+    if (row !== ROWS.narrow) return [[0, height]];
     return Array.from({ length: height / row.height }, (_, i) => [i * row.height + row.top - 2, BAR + 4]);
   }
 

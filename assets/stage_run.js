@@ -138,9 +138,16 @@ const SpecVizRun = (function () {
     return Math.min(...open.map(lastEnd));
   }
 
+  // A speed-up is told once EARLY rounds are over, or the lane is: before, one slow pass makes it anything.
+  const EARLY = 8;
+
   function versusAt(lane, time) {
     const found = firstWhere(lane.versus.length, (i) => lane.versus[i].time > time);
-    return found ? lane.versus[found - 1].value : null;
+    if (!found) return null;
+    const { value } = lane.versus[found - 1];
+    const count = firstWhere(lane.rounds.length, (i) => lane.rounds[i].at[3] > time);
+    const isTold = count >= EARLY || (Boolean(lane.end) && count === lane.rounds.length);
+    return isTold ? value : { ...value, outcome: null, speedup: null, rho: null };
   }
 
   function draftingLanes(run) {

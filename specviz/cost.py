@@ -201,7 +201,7 @@ def plain_lane_of(start: LaneStart, starts: Sequence[LaneStart]) -> LaneStart | 
 
 
 def _chain_length(rounds: Sequence[RoundTrace]) -> int | None:
-    if any(r.tree.num_lookahead_rows or max(r.tree.depths) < len(r.tree) - 1 for r in rounds):
+    if not all(r.tree.is_chain for r in rounds):
         return None
     length, count = Counter(r.tree.num_draft_tokens for r in rounds).most_common(1)[0]
     return length if length > 0 and count >= MOSTLY * len(rounds) else None

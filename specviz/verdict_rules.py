@@ -19,6 +19,7 @@ EVEN = 0.03  # a speed-up this near to 1 is none
 FEW_ROUNDS = 10  # fewer: alpha's interval is wider than 0.4 and one slow pass moves rho by a tenth
 FEW_TOKENS = 32
 DISTURBED = 1.25  # recorded runs of a machine left alone stay within 1.1
+TOO_CHEAP = 0.9  # plain steps: a round reads all that a plain step reads, and more
 FEW_TRIES = 20
 NO_AGREEMENT = 0.15  # a table of word pairs already reaches 0.2 (Leviathan et al. 2023, section 4)
 GROWING_READ = 1.5  # a dense 16-bit read of 16 rows costs 1.2 to 1.3 one-row reads
@@ -59,8 +60,11 @@ def too_short(case: Case) -> Message | None:
 
 
 def disturbed_clock(case: Case) -> Message | None:
-    """Totals and medians tell different stories: some passes took far longer than their like."""
+    """Totals and medians tell different stories, as some passes took far longer than their like; or
+    plain decoding ran while the machine was slower than it was for this lane."""
     rho, medians = case.account.rho, case.account.rho_of_medians
+    if rho < TOO_CHEAP:
+        return message("verdict.too_cheap", rho=_number(rho))
     if max(rho / medians, medians / rho) < DISTURBED:
         return None
     return message("verdict.disturbed", rho=_number(rho), medians=_number(medians))
@@ -129,7 +133,7 @@ def slow_drafter(case: Case) -> Message | None:
         return None
     return message(
         "verdict.slow_drafter",
-        c=_number(account.costs.draft_step),
+        c=_number(paid / account.draft_steps_per_round),
         steps=f"{account.draft_steps_per_round:.1f}",
         paid=_number(paid),
         won=_number(won),

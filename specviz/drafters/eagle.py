@@ -63,7 +63,7 @@ class EagleConfig:
 
 @dataclass(frozen=True, slots=True)
 class DynamicConfig:
-    top_k: int = knob(4, 1, 10, help="Children of a node, and nodes of a level that get children")
+    top_k: int = knob(6, 1, 10, help="Children of a node, and nodes of a level that get children")
     depth: int = knob(4, 1, 8, help="Levels of the tree: passes of the drafter in a round")
     budget: int = knob(16, 2, 64, help="Rows the target reads in a round, the root included")
 

@@ -44,18 +44,15 @@ def softmax_probs(tree: DraftTree, logits: Tensor) -> tuple[float | None, ...]:
 def row_odds(
     proposal: Proposal, walk: Walk, logits: Tensor, probs: RowProbs, text: TokenText
 ) -> tuple[RowOdds, ...]:
-    """The likeliest tokens of target and draft at each row the walk visited."""
-    visited = (0, *walk.verdict.accepted_rows)
-    return tuple(
-        RowOdds(row, _odds_at(row, proposal, logits[row], probs(row), residual, text))
-        for row, residual in zip(visited, _residuals(walk, len(visited)), strict=True)
-    )
-
-
-def _residuals(walk: Walk, num_visited: int) -> list[Tensor | None]:
-    """Only the last row's token was drawn from a residual, and only if its children were refused."""
-    last = walk.last_residual if walk.verdict.next_token_kind == "recovered" else None
-    return [*[None] * (num_visited - 1), last]
+    """The likeliest tokens of target and draft at each row the walk visited, and at the last of
+    them the target's own, however unlikely it was."""
+    *passed, last = (0, *walk.verdict.accepted_rows)
+    own, is_recovered = walk.verdict.next_token, walk.verdict.next_token_kind == "recovered"
+    # Only the last row's token was drawn from a residual, and only if its children were refused.
+    residual = walk.last_residual if is_recovered else None
+    found = [_odds_at(row, proposal, logits[row], probs(row), text) for row in passed]
+    found.append(_odds_at(last, proposal, logits[last], probs(last), text, own, residual))
+    return tuple(RowOdds(row, odds) for row, odds in zip((*passed, last), found, strict=True))
 
 
 def _odds_at(
@@ -63,8 +60,9 @@ def _odds_at(
     proposal: Proposal,
     logits: Tensor,
     probs: Tensor,
-    residual: Tensor | None,
     text: TokenText,
+    own: int | None = None,
+    residual: Tensor | None = None,
 ) -> tuple[TokenOdds, ...]:
     scores = logits.float().cpu()
     drafted = None if proposal.child_probs is None else proposal.child_probs[row]
@@ -75,6 +73,8 @@ def _odds_at(
         num_possible = int(drafted.count_nonzero())  # 1 under greedy: no ranking of zeros
         likely = top_tokens(drafted, min(NUM_DRAFT_ODDS, num_possible))
         tokens += [token for token in likely if token not in tokens]
+    if own is not None and own not in tokens:
+        tokens.append(own)
     chosen = scores[tokens]
     columns = zip(
         tokens,

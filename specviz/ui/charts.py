@@ -22,9 +22,9 @@ def figure(x: str, y: str, **more: Any) -> Any:
         "margin": {"l": 60, "r": 16, "t": 16, "b": 48},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "legend": {"orientation": "h", "y": -0.24},
+        "legend": {"orientation": "h", "y": -0.3, "yanchor": "top"},
         "font": {"family": "system-ui, sans-serif", "size": 12},
-        "xaxis": {"title": {"text": x}, "zeroline": False},
+        "xaxis": {"title": {"text": x, "standoff": 8}, "zeroline": False},
         "yaxis": {"title": {"text": y}, "zeroline": False},
     }
     chart = go.Figure(layout=layout)

@@ -130,7 +130,7 @@ const SpecVizLearn = (function () {
       if (!s.tab) return offerMethod();
       if (s.tab === "method") return drawMethod(method, view);
       if (s.run !== view.run || isFree) setTimeout(aim); // not amid its drawing
-      else if (s.here) follow(view);
+      else if (s.here && !s.isSeeking) follow(view);
       return light();
     }
 
@@ -177,7 +177,7 @@ const SpecVizLearn = (function () {
 
     function build() {
       card = makeCard(CHAPTERS, { enter, again, step });
-      method = makeMethod(page.methods, { choose: chooseMethod }, method ? method.name : place.method);
+      method = makeMethod(page.methods, { choose: chooseMethod }, method && s.tab !== "method" ? "" : method ? method.name : place.method);
       tabs = { chapters: tab("chapters"), method: tab("method") };
       const shut = button("cross", word("learn.close"));
       shut.addEventListener("click", close);

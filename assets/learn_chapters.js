@@ -1,6 +1,6 @@
 // The seven chapters: for each the part of the stage it lights, the place it starts from, the step it
 // asks for (name, key, with Shift), what is guessed, and when a visitor has done what it asks. What happened is read off the stage's own view
-// and the run's items; nothing here is worked out or remembered from another visit.
+// and the run's items; nothing is decided here, or remembered from another visit.
 
 const SpecVizChapters = (function () {
   const { lastEnd, runEnd } = SpecVizRun;

@@ -99,11 +99,14 @@ const SpecVizPick = (function () {
     return told[0] || null;
   }
 
-  // Two lanes that draft in different ways, both compared with a plain lane.
+  // Two lanes that draft in different ways, both compared with a plain lane; texts that were drawn
+  // differ by luck.
   function methods(run) {
     const told = draftingLanes(run, FIRST.tree).filter((lane) => figures(lane));
     const families = new Set(told.map((lane) => lane.info.family));
-    return families.size > 1 ? { lane: told[0], index: told[0].rounds.length - 1, isRace: true } : null;
+    if (families.size < 2) return null;
+    const here = { lane: told[0], index: told[0].rounds.length - 1, isRace: true };
+    return told[0].info.rule === "rejection" ? { ...here, isSecondBest: true } : here;
   }
 
   return { plain, drafting, onePass, refusing, tree, cost, methods, figures, lastVersus, isDeep };

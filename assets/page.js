@@ -231,7 +231,8 @@ function startPage({ element, props, server, watch, adopt }, settings) {
       if (text === null)
         return bar.say(["page.import_too_big", { name: file.name, megabytes }], true);
       const answer = await server.import_trace({ text, name: file.name, run: asked });
-      if (hasStarted() || opening !== asked) return undefined;
+      if (hasStarted()) return bar.say("");
+      if (opening !== asked) return undefined;
       if (!answer) return bar.say(["page.server_gone", {}], true);
       const envelope = JSON.parse(answer);
       const refusal = envelope.items.find((item) => item.kind === "failure");

@@ -11,7 +11,6 @@ const SpecVizCard = (function () {
   function makeCard(tryRow) {
     const title = el("div", "sv-cardtitle");
     const facts = el("p", "sv-cardfacts");
-    facts.title = word("stage.row_path_title");
     const sentence = el("p", "sv-cardsentence");
     const bars = el("div", "sv-cardbars");
     const line = makeLine();
@@ -50,6 +49,7 @@ const SpecVizCard = (function () {
     view.title.replaceChildren();
     view.bars.replaceChildren();
     for (const part of [view.facts, view.sentence, view.more]) say(part, "");
+    view.facts.removeAttribute("title");
     show(view.line.root, false);
     offerDraws(view, null);
     view.hint.style.visibility = isOwn ? "visible" : "hidden"; // keeps its place: nothing may jump
@@ -107,7 +107,9 @@ const SpecVizCard = (function () {
       : when.read ? "checked" : "pending";
     const facts = word("stage.row_facts", { round: round.round, row, depth: tree.depth[row],
       position: tree.position[row], id: tree.id[row] });
-    head(view, lane, round, tree.text[row], look, [facts, pathWords(tree, row)].filter(Boolean).join(" · "));
+    const path = pathWords(tree, row);
+    head(view, lane, round, tree.text[row], look, [facts, path].filter(Boolean).join(" · "));
+    if (path) view.facts.title = word("stage.row_path_title");
     if (row === 0) return say(view.sentence, word("stage.root_said"));
     if (status === "lookahead") return say(view.sentence, word("stage.lookahead_said"));
     const trial = tree.trials[row];
@@ -194,7 +196,7 @@ const SpecVizCard = (function () {
       const value = isGreedy ? softmax : p;
       const left = el("span", "sv-barleft", ...(hasDraft && q !== null ? [el("i", "", chance(q)), bar("draft", q)] : []));
       const parts = [bar("target", value), el("i", "", chance(value))];
-      if (hasRest && !isGreedy && rest !== null) parts.unshift(bar("rest", rest), el("i", "sv-barrest", chance(rest)));
+      if (hasRest && !isGreedy && rest !== null) parts.unshift(bar("rest", rest), el("i", "", chance(rest)));
       const line = el("div", "sv-barrow", left, el("span", "sv-bartoken", ...tokenText(text)),
         el("span", "sv-barright", ...parts));
       line.setAttribute("data-chosen", token === id);

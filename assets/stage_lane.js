@@ -69,11 +69,10 @@ const SpecVizLane = (function () {
     const treePanel = el("section", "sv-panel sv-treepanel", el("div", "sv-panelhead", words.round, tree.tools),
       tree.boxNode, tree.ghostLine, source.root, cache.root);
     const textPanel = el("section", "sv-panel sv-textpanel", el("h4", "", word("stage.text")), strip.root, words.agreement);
-    const root = el("article", "sv-lane", head,
-      el("div", "sv-figurerow", el("dl", "sv-figures", ...FIGURES.map((name) => figures[name].box)), words.badge),
-      phases.root, words.sentence);
+    const row = el("div", "sv-figurerow", el("dl", "sv-figures", ...FIGURES.map((name) => figures[name].box)), words.badge);
+    const root = el("article", "sv-lane", head, phases.root, words.sentence); // what happens, before what it comes to
     const pair = el("div", "sv-pair", treePanel, textPanel);
-    root.append(pair, about, account.root);
+    root.append(pair, row, about, account.root);
     root.setAttribute("aria-label", tell(info.title));
     root.setAttribute("data-plain", info.is_plain); // has less to say, and less room for it
     return { root, pair, figures, words, tree, source, strip, cache, phases, account, explain, close, lit: "" };

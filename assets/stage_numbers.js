@@ -60,7 +60,7 @@ const SpecVizNumbers = (function () {
   function verdictWords(lane, total, versus) {
     if (lane.info.is_plain) return word("verdict.plain");
     if (!versus) return "";
-    if (versus.speedup === null) return tell(versus.agreement.sentence);
+    if (versus.speedup === null) return versus.plain === null ? tell(versus.agreement.sentence) : word("stage.too_early");
     const values = { rho: number(versus.rho, 2), tau: number(total.tau, 2), speedup: number(versus.speedup, 2) };
     return word("verdict.headline." + versus.outcome, values);
   }

@@ -6,9 +6,9 @@ const SpecVizRace = (function () {
   const { axisEnd, stretch, placeOf, finishedRound, tokensShown, rankShown } = SpecVizTime;
   const { word, tell, el, put, say, clearCanvas, duration, number, PARTS, drawOrigin } = SpecVizDom;
   const { speedWords } = SpecVizOthers;
-  const ROWS = { wide: { height: 28, top: 5 }, dense: { height: 21, top: 1.5 }, narrow: { height: 46, top: 26 } };
-  const MANY = 6; // more lanes are set densely, so that the trees are still on the screen; narrow: words above the bar
-  const BAR = 18;
+  const ROWS = { wide: { height: 28, top: 5, bar: 18 }, dense: { height: 19, top: 2, bar: 15 },
+    narrow: { height: 46, top: 26, bar: 18 } }; // narrow: words above the bar
+  const MANY = 6; // more lanes are set densely, so that the trees are still on the screen
   const COMING = 0.4; // how strong rounds are painted that are yet to be played
   const LABELLED = 15; // a pass this wide bears how many tokens it gave
   const CLOSE_ROUNDS = 8; // of the longest first round, across a close-up
@@ -126,10 +126,11 @@ const SpecVizRace = (function () {
     const [left, right] = [start, end].map((at) => clamp((at - from) * scale, 1, width - 1));
     if (right - left <= 0 && (end <= from || left >= width - 1)) return; // outside the close-up
     const pen = view.canvas.getContext("2d");
-    const top = index * row.height + row.top - 3;
+    const room = Math.min(3, row.top - 1); // between bar and frame
+    const top = index * row.height + row.top - room;
     pen.strokeStyle = inks.text;
     pen.lineWidth = 2;
-    pen.strokeRect(left - 1, top, Math.max(right - left, 3) + 1, BAR + 6);
+    pen.strokeRect(left - 1, top, Math.max(right - left, 3) + 1, row.bar + 2 * room);
     pen.lineWidth = 1;
   }
 
@@ -200,14 +201,14 @@ const SpecVizRace = (function () {
   // Where an upright line is drawn: all the way down, but not through words that stand in its way.
   function stripes(row, height) {
     if (row !== ROWS.narrow) return [[0, height]];
-    return Array.from({ length: height / row.height }, (_, i) => [i * row.height + row.top - 2, BAR + 4]);
+    return Array.from({ length: height / row.height }, (_, i) => [i * row.height + row.top - 2, row.bar + 4]);
   }
 
   // Rounds that would be thinner than a pixel are drawn as the first of their pixel.
   function drawRow(pen, lane, y, frame, isPast) {
-    const { from, to, scale, width, axis, inks } = frame;
+    const { from, to, scale, width, axis, inks, row } = frame;
     pen.fillStyle = inks.rule;
-    pen.fillRect(0, y + BAR / 2 - 0.5, width, 1);
+    pen.fillRect(0, y + row.bar / 2 - 0.5, width, 1);
     const count = lane.rounds.length;
     const first = firstWhere(count, (i) => stretch(lane, i, axis)[1] > from);
     let done = -1;
@@ -222,20 +223,20 @@ const SpecVizRace = (function () {
   }
 
   function drawRound(pen, round, x, right, y, frame, isPast) {
-    const { inks } = frame;
+    const { inks, row } = frame;
     const [start, , , end] = round.at;
     const wide = right - x - (right - x > 4 ? 1 : 0);
     const at = round.at.map((t) => x + (end > start ? (t - start) / (end - start) : 1) * wide);
     PARTS.forEach((part, k) => {
       pen.fillStyle = inks["part-" + part];
-      pen.fillRect(at[k], y, Math.max(at[k + 1] - at[k], 0), BAR);
+      pen.fillRect(at[k], y, Math.max(at[k + 1] - at[k], 0), row.bar);
     });
     if (!isPast || at[2] - at[1] < LABELLED) return;
     pen.fillStyle = inks["on-part"];
     pen.font = "600 11px " + inks.font;
     pen.textAlign = "center";
     pen.textBaseline = "middle";
-    pen.fillText("+" + round.new.text.length, (at[1] + at[2]) / 2, y + BAR / 2 + 1);
+    pen.fillText("+" + round.new.text.length, (at[1] + at[2]) / 2, y + row.bar / 2 + 1);
   }
 
   // The plain lane whose end is marked, if it has come to it.

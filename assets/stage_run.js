@@ -19,6 +19,7 @@ const SpecVizRun = (function () {
   // How many lines the trees of a lane need: enough for most of its rounds, so that a rare tall tree
   // leaves no empty room in all others.
   const MOST = 0.9;
+  const EARLY = 8; // rounds
 
   function newMost() {
     return { counts: [], rounds: 0, enough: 1 };
@@ -76,10 +77,17 @@ const SpecVizRun = (function () {
   // A comparison counts from the moment both of its lanes have come that far.
   function addVersus(run, versus, time) {
     for (const key in versus) {
-      const entries = run.byNumber.get(Number(key)).versus;
+      const lane = run.byNumber.get(Number(key));
+      const entries = lane.versus;
       const before = entries.length ? entries[entries.length - 1].time : 0;
-      entries.push({ time: Math.max(time, before), value: versus[key] });
+      entries.push({ time: Math.max(time, before), value: told(lane, versus[key]) });
     }
+  }
+
+  // A speed-up is told once EARLY rounds are over, or the lane is: before, one slow pass makes it anything.
+  function told(lane, value) {
+    const isEarly = lane.rounds.length < EARLY && !lane.end;
+    return isEarly ? { ...value, outcome: null, speedup: null, rho: null } : value;
   }
 
   function addItem(run, item) {
@@ -138,16 +146,9 @@ const SpecVizRun = (function () {
     return Math.min(...open.map(lastEnd));
   }
 
-  // A speed-up is told once EARLY rounds are over, or the lane is: before, one slow pass makes it anything.
-  const EARLY = 8;
-
   function versusAt(lane, time) {
     const found = firstWhere(lane.versus.length, (i) => lane.versus[i].time > time);
-    if (!found) return null;
-    const { value } = lane.versus[found - 1];
-    const count = firstWhere(lane.rounds.length, (i) => lane.rounds[i].at[3] > time);
-    const isTold = count >= EARLY || (Boolean(lane.end) && count === lane.rounds.length);
-    return isTold ? value : { ...value, outcome: null, speedup: null, rho: null };
+    return found ? lane.versus[found - 1].value : null;
   }
 
   function draftingLanes(run) {

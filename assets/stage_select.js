@@ -3,7 +3,7 @@
 
 const SpecVizSelect = (function () {
   const { clamp } = SpecVizRun;
-  const { placeOf, isTold, walked } = SpecVizTime;
+  const { placeOf, isTold, walked, lookOf, ghostLook } = SpecVizTime;
   const { tokenAt, originWords } = SpecVizText;
   const { cellAt } = SpecVizMask;
   const { roundUnder } = SpecVizChart;
@@ -61,9 +61,10 @@ const SpecVizSelect = (function () {
       choose("hover", lane, null);
     });
     view.tree.root.addEventListener("keydown", (event) => {
-      const chosen = walkTree(event, view, lane, here, choose);
+      const spot = placeOf(lane, timeOf(lane));
+      const chosen = spot ? walkTree(event, view, spot, here, (kind, at) => choose(kind, lane, at)) : null;
       const ghost = chosen ? view.tree.ghosts[chosen.row - view.tree.rows] : null;
-      if (chosen) tellRow(rowSaid(lane.rounds[chosen.index], placeOf(lane, timeOf(lane)), chosen.row, ghost));
+      if (chosen) tellRow(rowSaid(spot.round, spot, chosen.row, ghost));
     });
     listenText(view, lane, choose, goTo);
   }
@@ -113,21 +114,21 @@ const SpecVizSelect = (function () {
   }
 
   // Arrow keys go through the rows of the round, the target's own token last. Gives where they came to.
-  function walkTree(event, view, lane, here, choose) {
+  function walkTree(event, view, spot, here, choose) {
     const steps = { ArrowUp: -1, ArrowDown: 1 };
-    const place = here(0) && view.tree.rows ? here(0) : null;
-    if (!place) return null;
-    const round = lane.rounds[place.index];
-    const rows = view.tree.rows + view.tree.ghosts.length;
-    const order = Array.from({ length: rows }, (_, row) => row)
-      .filter((row) => row >= view.tree.rows || round.tree.status[row] !== "lookahead");
+    const { index, round } = spot;
+    const { rows, ghosts } = view.tree;
+    if (!rows) return null;
+    const isThere = (row) => (row < rows ? round.tree.status[row] !== "lookahead" && lookOf(spot, row) !== "hidden"
+      : ghostLook(spot, ghosts[row - rows]) !== "hidden");
+    const order = Array.from({ length: rows + ghosts.length }, (_, row) => row).filter(isThere);
     if (round.next) order.push(-1);
-    const now = view.tree.walked && view.tree.walked.index === place.index ? view.tree.walked.at : -1;
+    const now = view.tree.walked && view.tree.walked.index === index ? view.tree.walked.at : -1;
     const isStep = event.key in steps;
-    if (!isStep && !(event.key === "Enter" && now >= 0)) return null;
+    if (!isStep && !(event.key === "Enter" && now >= 0 && now < order.length)) return null;
     const at = isStep ? clamp(now + steps[event.key], 0, order.length - 1) : now;
-    if (isStep) Object.assign(view.tree, { walked: { index: place.index, at }, isWalked: true });
-    choose(isStep ? "hover" : "pin", lane, here(order[at]));
+    if (isStep) Object.assign(view.tree, { walked: { index, at }, isWalked: true });
+    choose(isStep ? "hover" : "pin", here(order[at]));
     event.preventDefault();
     event.stopPropagation();
     return isStep ? here(order[at]) : null;

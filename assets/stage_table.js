@@ -3,7 +3,7 @@
 // sentence, for the ear. What the picture does not tell yet, they do not tell either.
 
 const SpecVizTable = (function () {
-  const { lookOf, lookKey, ownLook, isRead } = SpecVizTime;
+  const { lookOf, ghostLook, lookKey, ownLook, isRead } = SpecVizTime;
   const { word, tell, el, put, chance, milliseconds, PARTS } = SpecVizDom;
   const ROUND_COLUMNS = ["round", "drafted", "accepted", "outcome", "text", "draft", "verify", "commit"];
   const ROW_COLUMNS = ["row", "token", "parent", "depth", "position", "q", "p", "status", "draw"];
@@ -39,7 +39,7 @@ const SpecVizTable = (function () {
       view.rowsKey = key;
       fill(view.rows, word("stage.rows_table", { lane: tell(lane.info.title), round: round.round }), "stage.row_column.",
         ROW_COLUMNS, rows.map((row) => [...rowCells(round, place, row), drawWords(lane, round, place, row)]));
-      if (!rows.length) view.rows.append(el("p", "sv-none", word("stage.doing_nothing", { round: round.round })));
+      if (!rows.length && round.outcome === "plain") view.rows.append(el("p", "sv-none", word("stage.doing_nothing", { round: round.round })));
     }
     light(view.rows, chosen ? rows.indexOf(chosen.row) : -1);
   }
@@ -99,7 +99,7 @@ const SpecVizTable = (function () {
   function rowSaid(round, place, row, ghost) {
     const { tree, next } = round;
     if (ghost) {
-      return word("stage.walked.ghost", { text: ghost.text, depth: ghost.depth, look: word("stage.look.ghost"),
+      return word("stage.walked.ghost", { text: ghost.text, depth: ghost.depth, look: word("stage.look." + ghostLook(place, ghost)),
         score: ghost.score.toFixed(2) });
     }
     if (row === -1) {

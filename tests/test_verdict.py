@@ -111,6 +111,13 @@ def test_a_few_passes_that_took_far_too_long_are_a_disturbed_clock() -> None:
     assert rule("disturbed_clock")(case_of(GOOD)) is None
 
 
+def test_rounds_cheaper_than_a_plain_step_are_a_disturbed_clock() -> None:
+    """A read of the root is part of each, so the plain lane met a slower machine than this one."""
+    said = rule("disturbed_clock")(case_of(rounds_of([3] * 20, read=0.5 * STEP)))
+    assert said is not None
+    assert "cost only 0.81 plain steps" in said
+
+
 def test_near_zero_acceptance_names_a_wrong_drafter() -> None:
     said = rule("no_agreement")(case_of(BAD, "eagle3"))
     assert said is not None

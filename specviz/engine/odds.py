@@ -46,13 +46,12 @@ def row_odds(
 ) -> tuple[RowOdds, ...]:
     """The likeliest tokens of target and draft at each row the walk visited, and at the last of
     them the target's own, however unlikely it was."""
-    *passed, last = (0, *walk.verdict.accepted_rows)
-    own, is_recovered = walk.verdict.next_token, walk.verdict.next_token_kind == "recovered"
-    # Only the last row's token was drawn from a residual, and only if its children were refused.
-    residual = walk.last_residual if is_recovered else None
-    found = [_odds_at(row, proposal, logits[row], probs(row), text) for row in passed]
-    found.append(_odds_at(last, proposal, logits[last], probs(last), text, own, residual))
-    return tuple(RowOdds(row, odds) for row, odds in zip((*passed, last), found, strict=True))
+    visited = (0, *walk.verdict.accepted_rows)
+    ends = [*[None] * (len(visited) - 1), walk]
+    return tuple(
+        RowOdds(row, _odds_at(row, proposal, logits[row], probs(row), text, end))
+        for row, end in zip(visited, ends, strict=True)
+    )
 
 
 def _odds_at(
@@ -61,9 +60,9 @@ def _odds_at(
     logits: Tensor,
     probs: Tensor,
     text: TokenText,
-    own: int | None = None,
-    residual: Tensor | None = None,
+    end: Walk | None,
 ) -> tuple[TokenOdds, ...]:
+    """end: the walk, if it ended at this row."""
     scores = logits.float().cpu()
     drafted = None if proposal.child_probs is None else proposal.child_probs[row]
     children = [proposal.tree.tokens[child] for child in proposal.tree.children(row)]
@@ -73,6 +72,7 @@ def _odds_at(
         num_possible = int(drafted.count_nonzero())  # 1 under greedy: no ranking of zeros
         likely = top_tokens(drafted, min(NUM_DRAFT_ODDS, num_possible))
         tokens += [token for token in likely if token not in tokens]
+    own = None if end is None else end.verdict.next_token
     if own is not None and own not in tokens:
         tokens.append(own)
     chosen = scores[tokens]
@@ -82,13 +82,20 @@ def _odds_at(
         chosen.clamp_min(LOWEST_LOGIT).tolist(),
         probs[tokens].tolist(),
         _values(drafted if children else None, tokens),
-        _values(residual, tokens),
+        _values(_residual(end), tokens),
         strict=True,
     )
     return tuple(
         TokenOdds(token, text.piece(token), softmax, logit, p, q, rest)
         for token, softmax, logit, p, q, rest in columns
     )
+
+
+def _residual(end: Walk | None) -> Tensor | None:
+    """What the last row's token was drawn from, if its children were refused."""
+    if end is None or end.verdict.next_token_kind != "recovered":
+        return None
+    return end.last_residual
 
 
 def _values(probs: Tensor | None, tokens: list[int]) -> list[float] | list[None]:

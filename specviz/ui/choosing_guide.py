@@ -76,8 +76,8 @@ def advice(answers: tuple[str, ...], catalog: Catalog) -> Advice:
 
 
 def recommended(answers: dict[str, str]) -> tuple[str, tuple[str, ...]]:
-    """(drafter, keys of the reasons). What rules speculation out is asked first, but for copying,
-    whose drafts cost so little that they pay for a small target too."""
+    """(drafter, keys of the reasons). What rules speculation out is asked first. Copied drafts
+    cost so little that they pay for a small target too."""
     if answers["work"] != "single":
         return PLAIN_DRAFTER, (f"choose.why.{answers['work']}",)
     if answers["text"] == "copying":

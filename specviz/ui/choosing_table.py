@@ -43,7 +43,7 @@ def add(page: SidePage, catalog: Catalog, runs: Runs) -> None:
     report = page.speaker.make(  # gr.File says in English alone how to use it
         gr.UploadButton, labelled("choose.table.report"), file_types=[".json"], size="sm"
     )
-    table = gr.Markdown()
+    table = gr.Markdown(elem_classes="specviz-methods")
     page.show([report.upload], compute, [report], [table], paint, is_quick=True)
 
 

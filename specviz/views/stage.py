@@ -14,8 +14,8 @@ The page wraps items in envelopes and sends each as one JSON string, written wit
 `seq` starts at 0 and counts envelopes of that run. The stage drops repeats, holds back what
 comes early and says so when one stays missing. A run id it has not seen replaces the picture
 as soon as that run's "start" item comes; until then (progress) the old picture stays usable, and
-other runs may be shown. A run that has been replaced is not listened to again. `label` says in words where the run comes
-from; it is the badge. An envelope may carry `"last": true`: nothing follows, whatever was said.
+other runs may be shown. A run that has been replaced is not listened to again. `label` says in
+words where the run comes from; it is the badge. An envelope may carry `"last": true`: nothing follows, whatever was said.
 
 In the browser (SCRIPTS and STYLES in `assets/`, in that order; scripts are plain: definitions, no
 imports):
@@ -53,7 +53,8 @@ A message is [key, values] of `specviz/words.py`, or a text as it stands.
 
     tree      width, height, lookahead_y (first line of the lookahead block, null without),
               x, y, depth, parent, position (ids), text, id, status, sees (rows that each row may
-              attend to), branch (which child of its parent each row is, from 0), draft_prob (null where the drafter gave no chances), target_prob,
+              attend to), branch (which child of its parent each row is, from 0), draft_prob (null
+              where the drafter gave no chances), target_prob,
               softmax_prob (the target's own number), shown_prob (the one of these two that the
               row's decision rests on; null where only another is known),
               trials {row: {draft_prob, target_prob, threshold, draw, is_accepted}},

@@ -202,6 +202,13 @@ def test_what_a_round_tells_is_what_happened(setup: Setup, shape: str) -> None:
                 assert odds.top_two_gap == pytest.approx(first - second)
                 for token in odds.odds:
                     assert token.logit == pytest.approx(float(logits[token.token]))
+            if (
+                own := round_.verdict.next_token
+            ) is not None:  # it is told, however unlikely it was
+                (told,) = [token for token in round_.odds[-1].odds if token.token == own]
+                is_recovered = round_.verdict.next_token_kind == "recovered"
+                assert (told.residual_prob is not None) == is_recovered
+                assert told.target_prob > 0
             text += round_.new_tokens
 
 

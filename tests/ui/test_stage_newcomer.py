@@ -282,7 +282,7 @@ def test_a_lane_that_never_drafts_reserves_no_room_for_drafts(chromium: Any) -> 
         box = lane(page, 0).locator(".sv-treebox").bounding_box()
         node = lane(page, 0).locator('.sv-tree [data-row="0"] rect').first.bounding_box()
         assert box["height"] < 2.5 * node["height"]
-        end = lane(page, 0).bounding_box()
+        end = lane(page, 0).locator(".sv-pair").bounding_box()
         last = lane(page, 0).locator(".sv-strip").bounding_box()
         assert end["y"] + end["height"] - last["y"] - last["height"] < 24
 

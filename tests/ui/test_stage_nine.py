@@ -181,8 +181,8 @@ def test_each_method_has_its_own_word_above_a_depth(race: Any) -> None:
     assert [text for text in heads(race, EAGLE3) if "level" in text] == [
         f"level {n}" for n in (1, 2, 3, 4)
     ]
-    kept = ["kept {1}/{0}".format(*level) for level in rounds_of(EAGLE3)[5]["draft"]["levels"]]
-    assert [text for text in heads(race, EAGLE3) if "kept" in text] == kept
+    kept = ["tree {1}/{0}".format(*level) for level in rounds_of(EAGLE3)[5]["draft"]["levels"]]
+    assert [text for text in heads(race, EAGLE3) if "tree" in text] == kept
     assert heads(race, MTP)[0] == "step 1"
 
 

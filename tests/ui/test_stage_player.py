@@ -199,11 +199,13 @@ def test_a_new_run_replaces_the_picture_only_when_it_starts(chromium: Any) -> No
         send(page, ITEMS, run="old")
         page.evaluate("stage.pending('Sent. Waiting for an answer.')")
         assert page.get_by_role("status").inner_text() == "Sent. Waiting for an answer."
-        send(page, items_of([Progress("queued", "2 runs before yours.", 2)]), run="new")
+        waits = items_of([Progress("queued", "2 runs before yours.", 2)])
+        send(page, waits, run="new", source="live")
         assert page.locator(".sv-notice").inner_text() == "2 runs before yours."
         seek(page, ENDS[4])
         assert (state(page)["run"], state(page)["time"]) == ("old", ENDS[4])
-        send(page, items_of([Progress("fetch", "Fetching.", 30, 90)]), run="new", seq=1)
+        fetches = items_of([Progress("fetch", "Fetching.", 30, 90)])
+        send(page, fetches, run="new", seq=1, source="live")
         assert page.locator("progress").evaluate("(bar) => bar.value / bar.max") == 30 / 90
         send(page, ITEMS[:7], run="new", seq=2, source="live")
         assert state(page)["run"] == "new"

@@ -11,6 +11,7 @@ import pytest
 from specviz.trace import LaneEnd, RunEnd
 from specviz.tree import DraftTree
 from specviz.views.tokens import glyphs
+from specviz.words import word
 from tests.grown import grown_round, sampled_run
 from tests.traces import (
     VOCABULARY,
@@ -103,7 +104,9 @@ def test_the_card_of_a_refusal_shows_the_draw_and_both_sides(grown: Any) -> None
     assert said["said"] == (
         "Draw 0.810 is not below 0.179 = min(1, p/q), with p 0.120 and q 0.670: refused."
     )
-    assert said["more"] == "The drafter's score -0.400, rank 1 of 12 candidates."
+    assert said["more"] == (
+        f"The drafter's score -0.400, rank 1 of 12 candidates. {word('stage.then_rest')}"
+    )
     at = "(node) => [node.style.left, node.style.width]"
     assert grown.locator(".sv-linedraw").evaluate(at)[0] == "81%"
     assert grown.locator(".sv-linekept").evaluate(at)[1] == "17.9%"

@@ -123,7 +123,7 @@ def shoot(browser: Any, url: str, look: Look, state: str, file: Path) -> None:
         page.set_default_timeout(60 * SECONDS)
         page.goto(url + look.query)
         page.wait_for_function("globalThis.specviz !== undefined")
-        page.wait_for_selector(".sv-lane .sv-node")
+        page.wait_for_selector(".sv-lane .sv-node >> visible=true")
         STATES[state](page)
         page.wait_for_timeout(600)
         page.screenshot(path=file, full_page=True)

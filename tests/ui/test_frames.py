@@ -64,7 +64,7 @@ def state_of(link: str) -> dict[str, Any]:
 
 def test_a_link_is_copied_from_within_a_frame_without_permission(chromium: Any, url: str) -> None:
     with framed(chromium, url) as (page, frame):
-        frame.wait_for_selector(".sv-lane .sv-node")
+        frame.wait_for_selector(".sv-lane .sv-node >> visible=true")
         frame.click(f"text={word('page.copy_link')}")
         saying(frame, word("page.copied"))
         link = frame.input_value(".specviz-link")

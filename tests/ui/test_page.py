@@ -13,7 +13,7 @@ import pytest
 from specviz.session import ReplaySession
 from specviz.trace_io import dump_events
 from specviz.ui import build, playback
-from specviz.ui.offers import EXAMPLES
+from specviz.ui.offers import EXAMPLES, presets
 from specviz.ui.playback import Recordings
 from specviz.ui.warm_up import WarmUp
 from specviz.words import word
@@ -60,7 +60,8 @@ def test_the_page_opens_on_a_recorded_run_marked_as_such(
         page.wait_for_function(  # the prompt of what is shown, as nobody has typed another
             "(box) => document.querySelector(box).value === 'Why guess?'", arg=PROMPT
         )
-        assert page.locator(".specviz-offers button").count() == 10
+        offers = len(EXAMPLES) + len(presets(session.catalog()))
+        assert page.locator(".specviz-offers button").count() == offers
         assert page.is_visible(RUN)
         assert not page.is_visible(STOP)
         told = f"{word('page.model_starting')} {word('page.model_then')}"

@@ -177,7 +177,7 @@ const SpecVizLearn = (function () {
 
     function build() {
       card = makeCard(CHAPTERS, { enter, again, step });
-      method = makeMethod(page.methods, { choose: chooseMethod }, method && s.tab !== "method" ? "" : method ? method.name : place.method);
+      method = makeMethod(page.methods, { choose: chooseMethod }, nameAtFirst());
       tabs = { chapters: tab("chapters"), method: tab("method") };
       const shut = button("cross", word("learn.close"));
       shut.addEventListener("click", close);
@@ -187,6 +187,12 @@ const SpecVizLearn = (function () {
       root.replaceChildren(offers, dock);
       s.offered = null;
       paint();
+    }
+
+    // Of the method panel; built anew for another language, it goes on with what it shows.
+    function nameAtFirst() {
+      if (!method) return place.method;
+      return s.tab === "method" ? method.name : "";
     }
 
     function tab(name) {

@@ -19,7 +19,6 @@ const SpecVizRun = (function () {
   // How many lines the trees of a lane need: enough for most of its rounds, so that a rare tall tree
   // leaves no empty room in all others.
   const MOST = 0.9;
-  const EARLY = 8; // rounds
 
   function newMost() {
     return { counts: [], rounds: 0, enough: 1 };
@@ -84,7 +83,9 @@ const SpecVizRun = (function () {
     }
   }
 
-  // A speed-up is told once EARLY rounds are over, or the lane is: before, one slow pass makes it anything.
+  // A speed-up is told once so many rounds are over, or the lane is: before, one slow pass makes it anything.
+  const EARLY = 8;
+
   function told(lane, value) {
     const isEarly = lane.rounds.length < EARLY && !lane.end;
     return isEarly ? { ...value, outcome: null, speedup: null, rho: null } : value;

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from specviz.config import PLAIN_DRAFTER
 from specviz.metrics import Spread, Tally, spread, tally
-from specviz.theory import Alpha, Choice, Costs, alpha_of, expected_tokens, round_cost
+from specviz.theory import Alpha, Choice, Costs, alpha_of, predicted, round_cost
 from specviz.trace import LaneStart, RoundTrace
 
 MOSTLY = 0.9  # of the rounds drafted as many tokens: near an answer's end there are fewer
@@ -150,10 +150,8 @@ class Account:
         about chains of one length."""
         if self.alpha is None or self.chain_length is None:
             return None
-        tau = expected_tokens(self.alpha.rate, self.chain_length)
-        num_rows, num_steps = self.chain_length + 1, self.draft_steps_per_round
-        rho = round_cost(self.costs, num_rows=num_rows, num_steps=num_steps)
-        return Choice(self.chain_length, tau, rho)
+        steps = self.draft_steps_per_round
+        return predicted(self.alpha.rate, self.chain_length, self.costs, num_steps=steps)
 
     @property
     def usual_read(self) -> ReadCost:

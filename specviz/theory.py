@@ -167,15 +167,19 @@ def break_even_alpha(rho: float, num_draft_tokens: int) -> float | None:
     return high
 
 
-def predicted(alpha: float, num_draft_tokens: int, costs: Costs) -> Choice:
-    """A chain of K drafts made by K steps and read as K + 1 rows; K = 0 is plain decoding, 1 at 1.
+def predicted(
+    alpha: float, num_draft_tokens: int, costs: Costs, *, num_steps: float | None = None
+) -> Choice:
+    """A chain of K drafts made by K steps, or so many as told, and read as K + 1 rows; K = 0 is plain
+    decoding, 1 at 1.
 
     With delta = 1 and eta = 0 the speed-up is Leviathan et al.'s theorem 3.8,
     (1 - alpha^(K+1)) / ((1 - alpha)(K c + 1)).
     """
     if num_draft_tokens == 0:
         return Choice(0, 1.0, 1.0)
-    rho = round_cost(costs, num_rows=num_draft_tokens + 1, num_steps=num_draft_tokens)
+    steps = num_draft_tokens if num_steps is None else num_steps
+    rho = round_cost(costs, num_rows=num_draft_tokens + 1, num_steps=steps)
     return Choice(num_draft_tokens, expected_tokens(alpha, num_draft_tokens), rho)
 
 

@@ -115,6 +115,32 @@ const SpecVizCode = (function () {
     ],
   };
 
+  // What grows a tree only if it is told to.
+  const TREE_CODE = {
+    draft_model: [
+      LOOP,
+      ["draft", "  for k in range(K):"],
+      ["draft", "    q = small([token, *frontier], small_cache)"],
+      ["draft", "    grown += best(q, top_k)"],
+      ["draft", "    score = product(q, path)"],
+      ["draft", "    frontier = best(grown[k], score, top_k)"],
+      ["cut", "  tree = best(grown, score, budget)"],
+      ...TREE,
+    ],
+    mtp: [
+      LOOP,
+      ["draft", "  for k in range(K):"],
+      ["draft", "    h = module(norm(h), embed(frontier))"],
+      ["draft", "    grown += scored(best(lm_head(h), top_k), path)"],
+      ["draft", "    frontier = best(grown[k], top_k)"],
+      ["cut", "  tree = best(grown, budget)"],
+      ["read", "  p = tuned_model(tree, mask, cache)"],
+      ...VERIFY,
+      KEEP,
+    ],
+  };
+  const linesOf = (name, isTree) => (isTree && TREE_CODE[name]) || CODE[name] || [];
+
   const RECIPES = { draft_model: "draft_model", medusa: "medusa", mtp: "mtp", eagle: "eagle", eagle2: "eagle",
     eagle3: "eagle3" };
 
@@ -136,5 +162,5 @@ const SpecVizCode = (function () {
     return lines.map(([when]) => Boolean(when) && when === wanted);
   }
 
-  return { CODE, RECIPES, momentOf, litLines };
+  return { CODE, RECIPES, linesOf, momentOf, litLines };
 })();

@@ -3,7 +3,7 @@
 
 const SpecVizMethod = (function () {
   const { word, tell, el, put, say, show, select } = SpecVizDom;
-  const { CODE, RECIPES, momentOf, litLines } = SpecVizCode;
+  const { CODE, RECIPES, linesOf, momentOf, litLines } = SpecVizCode;
   const { makeDrawing, drawDrawing } = SpecVizDrawing;
   const FACTS = ["idea", "training", "exact", "cost", "when"];
   const FAMILY = { eagle: ["eagle", "eagle2", "eagle3"] };
@@ -29,7 +29,7 @@ const SpecVizMethod = (function () {
     const root = el("div", "svm", el("div", "svm-head", title, chooser), about,
       el("div", "svm-both", picture, codeBox), facts, more);
     const view = { root, act, methods, chooser, title, about, picture, code, facts, more, name: name || "", built: "",
-      drawing: null, lines: [], lead: null, lit: "" };
+      drawing: null, isTree: null, lines: [], lead: null, lit: "" };
     chooser.addEventListener("change", () => {
       view.name = chooser.value;
       act.choose(view.name);
@@ -60,10 +60,11 @@ const SpecVizMethod = (function () {
     const isHere = lane.info.drafter === view.name;
     const hasLane = run.lanes.some((one) => one.info.drafter === view.name);
     drawDrawing(view.drawing, view.title.textContent, isHere ? place : null, hasLane);
+    if (isHere) writeCode(view, lane.info.family === "tree");
     const moment = isHere ? momentOf(place) : "";
     if (view.lit === moment) return;
     view.lit = moment;
-    litLines(CODE[view.name] || [], moment).forEach((isLit, i) => {
+    litLines(linesOf(view.name, view.isTree), moment).forEach((isLit, i) => {
       put(view.lines[i], "data-lit", isLit);
       if (isLit) put(view.lines[i], "aria-current", "step");
       else view.lines[i].removeAttribute("aria-current");
@@ -73,17 +74,24 @@ const SpecVizMethod = (function () {
   function build(view) {
     const { name, methods } = view;
     const facts = methods[name] || { summary: "", paper: "", exactness: "" };
-    Object.assign(view, { built: name, lit: null });
+    Object.assign(view, { built: name, isTree: null });
     view.chooser.value = name;
     say(view.title, titleOf(methods, name));
     say(view.about, SpecVizWords.wordOr("drafter." + name + ".summary", facts.summary));
     view.drawing = makeDrawing(name);
     view.picture.replaceChildren(view.drawing.root);
-    view.lines = (CODE[name] || []).map(([, text]) => el("li", "", el("code", "", text)));
-    view.code.replaceChildren(...view.lines);
-    show(view.code.parentNode, view.lines.length > 0);
+    writeCode(view, false);
     view.facts.replaceChildren(...factsOf(name, facts));
     view.more.replaceChildren(...tablesOf(name));
+  }
+
+  // A method that can draft chains and trees has lines for both.
+  function writeCode(view, isTree) {
+    if (view.isTree === isTree) return;
+    Object.assign(view, { isTree, lit: null });
+    view.lines = linesOf(view.name, isTree).map(([, text]) => el("li", "", el("code", "", text)));
+    view.code.replaceChildren(...view.lines);
+    show(view.code.parentNode, view.lines.length > 0);
   }
 
   function fact(label, ...content) {

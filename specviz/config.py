@@ -20,6 +20,8 @@ VerificationRule: TypeAlias = Literal["rejection", "coupled"]
 Exactness: TypeAlias = Literal["exact", "lossy"]
 
 PLAIN_DRAFTER = "autoregressive"  # the drafter that drafts nothing: plain decoding
+BUDGET_KNOB = "budget"  # of lanes that draft trees: rows the target reads in a round
+WIDTH_KNOB = "top_k"  # of lanes whose trees grow: children of a node; with 1 it is a chain
 MAX_NEW_TOKENS_LIMIT = 2048
 MAX_PROMPT_CHARACTERS = 100_000
 MAX_LANES = 12  # every method at once, a tuned model's plain lane, and two methods twice

@@ -31,7 +31,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from specviz.config import KnobValue
+from specviz.config import BUDGET_KNOB, WIDTH_KNOB, KnobValue
 from specviz.cost import Account
 from specviz.replays import (
     Mark,
@@ -56,8 +56,6 @@ TEXT_ALONE = {"draft_model"}  # registry names; see above
 CHOSEN = {"prompt_lookup", "lookahead", "medusa", "eagle2", "eagle3"}  # never draw their guesses
 LONGEST = 16  # drafts beyond this are not estimated
 DEPTH_KNOBS = ("num_draft_tokens", "depth", "num_heads")  # a lane has one of these, or none
-BUDGET_KNOB = "budget"
-WIDTH_KNOB = "top_k"  # children of a row; at 1 a tree is a chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +83,25 @@ class Recording:
 
     @property
     def is_text_alone(self) -> bool:
-        return self.start.drafter in TEXT_ALONE
+        return self.start.drafter in TEXT_ALONE and not self.has_branches
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the same guesses are made at every temperature."""
+        return self.start.drafter in CHOSEN or self.start.knobs.get(WIDTH_KNOB, 1) != 1
 
     @cached_property
     def deepest(self) -> int:
         """The longest draft of any round."""
         return max(max(draft_depths(r.tree), default=0) for r in self.rounds)
+
+    @cached_property
+    def has_branches(self) -> bool:
+        """Whether any draft was more than a chain; lookahead rows are no drafts."""
+        trees = (r.tree for r in self.rounds)
+        return any(
+            t.parents[1 : t.num_draft_tokens + 1] != tuple(range(t.num_draft_tokens)) for t in trees
+        )
 
     @cached_property
     def marks(self) -> tuple[Mark, ...]:
@@ -140,7 +151,8 @@ def truncated(recording: Recording, length: int) -> Estimate:
         kept = [replayed(r, kept_to_depth(r.tree, length), length) for r in recording.rounds]
         estimate = _by_position(recording, kept)
         # With a budget the drafter would read other rows instead of those that were too deep.
-        is_refilled = BUDGET_KNOB in recording.start.knobs and length < recording.deepest
+        is_sized = BUDGET_KNOB in recording.start.knobs and recording.has_branches
+        is_refilled = is_sized and length < recording.deepest
         said = (message("verdict.assume.refill"),) if is_refilled else ()
         return replace(estimate, assumes=(*said, *estimate.assumes), measure=measure)
     shape = Shape(length + 1, length)
@@ -228,7 +240,7 @@ def at_temperature_one(recording: Recording) -> Estimate:
     Exact for each recorded round; the text would be another one. Refusal: guesses that would be
     drawn as well, with chances the trace does not hold; or rows without the target's own.
     """
-    if recording.start.drafter not in CHOSEN:
+    if not recording.is_chosen:
         raise Refusal(message("refusal.other_guesses", drafter=recording.start.drafter))
     if not all(map(is_wholly_read, recording.rounds)):
         raise Refusal(message("refusal.no_softmax"))

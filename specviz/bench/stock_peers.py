@@ -18,7 +18,7 @@ from specviz.bench.generate import DTYPES, Generate
 from specviz.bench.getting import Tell, finished
 from specviz.bench.peers import Peer, PeerAnswer
 from specviz.bench.run import BenchLane, Setup
-from specviz.config import TargetSpec
+from specviz.config import WIDTH_KNOB, TargetSpec
 from specviz.presets import SHIPPED_DRAFTERS
 
 if TYPE_CHECKING:
@@ -162,6 +162,8 @@ def _draft_of(lane: BenchLane, drafts: DraftSource, stock: Generate) -> Any:
     knobs = lane.start.knobs
     if knobs["is_adaptive"]:
         raise ValueError("The lane changes its number of drafts as it goes; the peer's is fixed.")
+    if knobs[WIDTH_KNOB] != 1:
+        raise ValueError("The lane drafts a tree, and the peer can only draft a chain.")
     wanted = knobs["draft"]
     if wanted in ("auto", "own checkpoint") and drafts.own is not None:
         return Generate(drafts.own, stock.dtype, stock.device).model

@@ -1,9 +1,10 @@
 """A smaller or cheaper model samples a chain (Leviathan et al. 2023, arXiv:2211.17192; Chen et
-al. 2023, arXiv:2302.01318).
+al. 2023, arXiv:2302.01318), or grows a tree of its likeliest tokens (SpecInfer, Miao et al. 2023,
+arXiv:2305.09781; grown and cut as EAGLE-2's).
 
-Its distribution q goes through the same sampling settings as the target's p, along the row's own
-path, and travels with the proposal: what is verified is what was drawn from. Its vocabulary may
-be padded differently from the target's, or be a part of it; only ids both know are ever drafted.
+Of a chain its distribution q goes through the same sampling settings as the target's p, along the row's own
+path, and travels with the proposal: what is verified is what was drawn from. A tree's tokens are
+chosen, not drawn, at any temperature. The draft's vocabulary may be padded differently from the target's, or be a part of it; only ids both know are ever drafted.
 Training a draft for a target is `draft_net`.
 """
 
@@ -18,7 +19,9 @@ from torch import Tensor
 
 from specviz.config import Exactness
 from specviz.drafters.base import CopySpec, DraftContext, Outcome, Proposal, TargetKit
+from specviz.drafters.growth import DynamicShape, grow_dynamic
 from specviz.drafters.knobs import knob
+from specviz.drafters.lm_rows import LmRows
 from specviz.drafters.parts import known_ids
 from specviz.lm.base import FeatureTap, KVCache, LanguageModel
 from specviz.lm.checkpoints import DrafterCheckpoint
@@ -29,12 +32,17 @@ from specviz.tree import DraftTree
 from specviz.words import Refusal, message, word
 
 UNKNOWN = 0  # what a draft reads for a token it has no row for: what follows is guessed worse
+LONGEST = 16  # draft of an adaptive length
 DRAFTS = ("auto", "own checkpoint", "trained", "4-bit copy", "truncated copy")
 
 
 @dataclass(frozen=True, slots=True)
 class DraftModelConfig:
     num_draft_tokens: int = knob(3, 1, 16, help="K: tokens drafted one after another in a round")
+    top_k: int = knob(
+        1, 1, 10, help="Children of a node: 1 drafts a chain, more a tree as EAGLE-2 grows it"
+    )
+    budget: int = knob(16, 2, 64, help="Rows the target reads in a round, the root included")
     draft: str = knob(
         "auto",
         help="What drafts: the owner's own draft checkpoint, a small model trained to imitate the "
@@ -63,6 +71,7 @@ class DraftModel:
         self.lm, self.ids, self.description = chosen.lm, chosen.ids, chosen.description
         self.num_readable = chosen.num_readable
         self.length = DraftLength(config.num_draft_tokens, is_adaptive=config.is_adaptive)
+        self.top_k, self.budget = config.top_k, config.budget
         self.tokens: tuple[int, ...] = ()  # what the draft's cache is a cache of
         self.cache: KVCache | None = None
 
@@ -70,7 +79,8 @@ class DraftModel:
         if len(context.tokens) > self.lm.max_context:
             counts = {"count": len(context.tokens), "limit": self.lm.max_context}
             raise Refusal(message("refusal.draft_context", **counts))
-        capacity = min(len(context.tokens) + context.max_depth, self.lm.max_context) + 1
+        text = min(len(context.tokens) + context.max_depth, self.lm.max_context)
+        capacity = text + 1 + self.top_k * self.length.longest  # a pass reads a whole tree
         self.cache = self.lm.new_cache(capacity)
         self.tokens = context.tokens[:-1]
         self.lm.prefill(self._readable(self.tokens), self.cache)
@@ -78,11 +88,20 @@ class DraftModel:
 
     def propose(self, context: DraftContext) -> Proposal:
         cache = self._caught_up(context.tokens)
+        room = self.lm.max_context - len(context.tokens)
+        length = max(0, min(self.length.current, context.max_depth, room))
+        if self.top_k > 1:
+            return self._tree(context, cache, length)
+        return self._chain(context, cache, min(length, self.budget - 1))
+
+    def observe(self, outcome: Outcome) -> None:
+        drafted = max(outcome.tree.depths)
+        self.length.learn(drafted, len(outcome.verdict.accepted_rows))
+
+    def _chain(self, context: DraftContext, cache: KVCache, length: int) -> Proposal:
         watch = Stopwatch(self.lm.device)
         path, rows, seconds = list(context.tokens), list[Tensor](), list[float]()
-        room = self.lm.max_context - len(context.tokens)
-        count = max(0, min(self.length.current, context.max_depth, room))
-        for _ in range(count):
+        for _ in range(length):
             # The root, and a token accepted beyond the last draft.
             unread = self._readable(path[cache.length :])
             logits = self.lm.read(DraftTree.chain(unread[0], unread[1:]), cache).logits[-1]
@@ -100,8 +119,16 @@ class DraftModel:
         rows.append(torch.zeros_like(rows[0]))  # the last row has no children
         return Proposal(tree, (1.0, *draft_probs), torch.stack(rows), step_seconds=tuple(seconds))
 
-    def observe(self, outcome: Outcome) -> None:
-        self.length.learn(outcome.tree.num_draft_tokens, len(outcome.verdict.accepted_rows))
+    @torch.inference_mode()
+    def _tree(self, context: DraftContext, cache: KVCache, depth: int) -> Proposal:
+        unread = context.tokens[cache.length :]
+        ids = self.ids.known(context.sampling.num_known_tokens)
+        rows = LmRows(self.lm, cache, ids, unread, self._readable)
+        rows.laps.start()
+        shape = DynamicShape(self.top_k, depth, self.budget)
+        proposal = grow_dynamic(rows, shape, context.tokens[-1], depth)
+        self.tokens = context.tokens[: cache.length]
+        return proposal
 
     def _readable(self, tokens: Sequence[int]) -> list[int]:
         """The tokens, but UNKNOWN for ids past the draft's table: those a tokenizer added later, which
@@ -123,12 +150,13 @@ class DraftLength:
 
     def __init__(self, start: int, *, is_adaptive: bool) -> None:
         self.current = start
+        self.longest = LONGEST if is_adaptive else start
         self.is_adaptive = is_adaptive
 
     def learn(self, num_drafted: int, num_accepted: int) -> None:
         if self.is_adaptive and num_drafted:
             step = 2 if num_accepted == num_drafted else -1
-            self.current = max(1, min(16, self.current + step))
+            self.current = max(1, min(LONGEST, self.current + step))
 
 
 class DraftIds:
@@ -151,6 +179,10 @@ class DraftIds:
         probs = torch.zeros(self.vocab_size, dtype=torch.float64)
         probs[slice(count) if self.is_beginning else self.ids] = chances
         return probs
+
+    def known(self, num_known_tokens: int) -> Tensor:
+        """(n,) those that are tokens; ids behind them are padding."""
+        return self.ids[: int((self.ids < num_known_tokens).sum())]
 
     def _places(self, path: Sequence[int]) -> Iterator[int]:
         """Of those tokens of `path` that the draft can name; looked up only if asked for."""

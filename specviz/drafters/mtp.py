@@ -1,5 +1,7 @@
 """MTP: a module on the model's last state guesses token after token, going on from its own output
-(DeepSeek-V3, arXiv:2412.19437; one module for all steps, as in FastMTP, arXiv:2509.18362).
+(DeepSeek-V3, arXiv:2412.19437; one module for all steps, as in FastMTP, arXiv:2509.18362). As
+published it drafts a chain; SGLang's engine and this one grow a tree of its likeliest tokens too, as
+EAGLE-2's, which the defaults do.
 
 Module and model were trained together, so the lane decodes with its own tuned model (`backbone`),
 which is what verifies it and what it is compared with. A checkpoint without an update of the model
@@ -15,8 +17,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from specviz.drafters.base import TargetKit
+from specviz.drafters.base import DraftContext, Proposal, TargetKit
 from specviz.drafters.eagle import StaticDrafter
+from specviz.drafters.growth import DynamicShape, grow_dynamic
 from specviz.drafters.knobs import knob
 from specviz.drafters.mtp_files import read_module
 from specviz.drafters.parts import described, known_ids, target_head
@@ -35,6 +38,10 @@ STATES = ("normed", "raw")
 @dataclass(frozen=True, slots=True)
 class MtpConfig:
     num_draft_tokens: int = knob(3, 1, 8, help="Tokens drafted one after another in a round")
+    top_k: int = knob(
+        4, 1, 10, help="Children of a node: 1 drafts a chain, more a tree as EAGLE-2 grows it"
+    )
+    budget: int = knob(16, 2, 64, help="Rows the target reads in a round, the root included")
     state: str = knob(
         "normed",
         help="Which of the target's last states the module reads: after the final norm, or before "
@@ -47,8 +54,8 @@ class Mtp(StaticDrafter):
     Config: ClassVar[type] = MtpConfig
     title: ClassVar[str] = "MTP"
     summary: ClassVar[str] = (
-        "A module trained together with its model guesses a chain; the lane decodes with that "
-        "tuned model."
+        "A module trained together with its model guesses token after token; the lane decodes with "
+        "that tuned model."
     )
     paper: ClassVar[str] = (
         "Gloeckle et al. 2024, arXiv:2404.19737; DeepSeek-AI 2024, arXiv:2412.19437"
@@ -59,10 +66,23 @@ class Mtp(StaticDrafter):
         self.backbone = "mtp" if updates_of(checkpoint) else ""
         is_raw = config.state == "raw"
         tap = FeatureTap("output", kit.num_layers - 1) if is_raw else FeatureTap("normed")
-        chain = StaticTree((0,) * length for length in range(1, count + 1))
+        length = min(count, config.budget - 1)
+        chain = StaticTree((0,) * depth for depth in range(1, length + 1))
         super().__init__(chain, MtpNetwork(checkpoint, kit, is_raw=is_raw), (tap,), kit)
+        self.tree = DynamicShape(config.top_k, count, config.budget)
+        if config.top_k > 1:
+            self.num_tree_rows = config.top_k * (count - 1)
         if self.backbone:
             self.description = word("drafts.tuned", network=self.description)
+
+    def grow(self, context: DraftContext) -> Proposal:
+        if self.tree.top_k == 1:
+            return super().grow(context)
+        assert self.rows is not None, "start comes first"
+        return grow_dynamic(self.rows, self.tree, context.tokens[-1], context.max_depth)
+
+    def _draws(self, context: DraftContext) -> bool:
+        return self.tree.top_k == 1 and super()._draws(context)
 
 
 class MtpNetwork:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from specviz.config import LaneSpec
+from specviz.config import BUDGET_KNOB, WIDTH_KNOB, LaneSpec
 from specviz.drafters.base import Drafter
 from specviz.drafters.eagle import ASSUMED_RATES
 from specviz.drafters.knobs import knobs_of
@@ -18,7 +18,7 @@ from specviz.drafters.static_growth import likeliest_paths
 from specviz.lm.reads import Curve
 from specviz.theory import Costs, paying_rows
 
-BUDGET, DEPTH = "budget", "depth"  # knobs of drafters that grow trees
+DEPTH_KNOBS = ("depth", "num_draft_tokens")  # what a tree's levels are called, if they can be set
 LAYERS_PER_STEP = 2  # what a pass of a drafter weighs, in layers of the target
 
 
@@ -29,14 +29,17 @@ def lane_config(
     given: dict[str, Any] = dict(spec.knobs)
     config = drafter.Config(**given)
     limits = {knob.name: knob for knob in knobs_of(drafter.Config)}
-    if not is_adaptive or not reads or BUDGET not in limits or BUDGET in given:
+    is_sized = BUDGET_KNOB in limits and BUDGET_KNOB not in given
+    is_chain = getattr(config, WIDTH_KNOB, None) == 1  # which has a length, but no width
+    if not is_adaptive or not reads or not is_sized or is_chain:
         return config
-    budget = fitted_budget(reads, num_layers, getattr(config, DEPTH, len(ASSUMED_RATES)))
-    least, most = int(limits[BUDGET].minimum), int(limits[BUDGET].maximum)
+    depths = [getattr(config, name) for name in DEPTH_KNOBS if name in limits]
+    budget = fitted_budget(reads, num_layers, *depths)
+    least, most = int(limits[BUDGET_KNOB].minimum), int(limits[BUDGET_KNOB].maximum)
     return drafter.Config(**given, budget=max(least, min(budget, most)))
 
 
-def fitted_budget(reads: Curve, num_layers: int, depth: int) -> int:
+def fitted_budget(reads: Curve, num_layers: int, depth: int = len(ASSUMED_RATES)) -> int:
     """Rows, the root included, by the assumed rates down to `depth`. 1: no draft pays here."""
     costs = Costs(draft_step=LAYERS_PER_STEP / num_layers, host=0.0, reads=reads)
     rates = ASSUMED_RATES[:depth]

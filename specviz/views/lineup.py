@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from specviz.config import PLAIN_DRAFTER, LaneSpec
+from specviz.config import PLAIN_DRAFTER, WIDTH_KNOB, LaneSpec
 from specviz.trace import LaneStart
 from specviz.views.agreement import expected_state, is_greedy
 from specviz.views.drafting import COLUMNS
@@ -24,7 +24,7 @@ FAMILIES = {  # lanes of one family make the same kind of picture
     "mtp": "chain",
     "prompt_lookup": "text",
     "lookahead": "text",
-}  # all others draft trees
+}  # all others draft trees, and so do these with branches
 PROMISES = {"identical": "text", "independent": "distribution", "lossy": "approximate"}
 
 
@@ -98,7 +98,8 @@ def _method(name: str) -> Message | str:
 
 
 def family(start: LaneStart) -> str:
-    return FAMILIES.get(start.drafter, "tree")
+    is_tree = start.knobs.get(WIDTH_KNOB, 1) != 1
+    return "tree" if is_tree else FAMILIES.get(start.drafter, "tree")
 
 
 def first_look(lanes: Iterable[LaneSums], baselines: dict[str, LaneSums]) -> list[int]:

@@ -67,7 +67,7 @@ def what_if_item(recording: Recording, best: BestLength) -> Item:
         ],
         "budget": _budgets(recording, said),
         "unbranched": [_item(recording, unbranched(recording), said)]
-        if _has_branches(recording)
+        if recording.has_branches
         else [],
         "oracle": [_item(recording, oracle(recording), said)],
         "temperature": _temperature(recording, said, refused),
@@ -128,7 +128,7 @@ def _measure(
 
 def _budgets(recording: Recording, said: _Said) -> list[Item]:
     """Only where rounds are trees: of a chain, rows and length are one thing."""
-    if not _has_branches(recording):
+    if not recording.has_branches:
         return []
     most = max(r.rows_written for r in recording.rounds)
     least = 2 + max(r.tree.num_lookahead_rows for r in recording.rounds)
@@ -136,14 +136,6 @@ def _budgets(recording: Recording, said: _Said) -> list[Item]:
         _item(recording, budgeted(recording, n), said, value=n, is_measured=n == most)
         for n in _spaced(least, most)
     ]
-
-
-def _has_branches(recording: Recording) -> bool:
-    """Whether any draft was more than a chain; lookahead rows are no drafts."""
-    trees = (r.tree for r in recording.rounds)
-    return any(
-        t.parents[1 : t.num_draft_tokens + 1] != tuple(range(t.num_draft_tokens)) for t in trees
-    )
 
 
 def _spaced(least: int, most: int) -> list[int]:

@@ -25,7 +25,7 @@ from tests.traces import lane_start, run_start
 
 PROMPT = {"prompt": "Repeat: one, two, three, four. one, two,", "category": "copying"}
 TOKENS = 12
-KNOBS = {"num_draft_tokens": 3, "draft": "auto", "is_adaptive": False, "num_layers": 1}
+KNOBS = {"num_draft_tokens": 3, "draft": "auto", "is_adaptive": False, "num_layers": 1, "top_k": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +128,7 @@ def test_each_lane_has_a_peer_with_as_many_drafts(folder: Path) -> None:
         ({"draft": "truncated copy"}, "a copy of the target made in memory, which transformers"),
         ({"draft": "4-bit copy"}, "a copy of the target made in memory, which transformers"),
         ({"is_adaptive": True}, "The lane changes its number of drafts as it goes"),
+        ({"top_k": 4}, "The lane drafts a tree, and the peer can only draft a chain"),
     ],
 )
 def test_a_draft_that_is_no_checkpoint_has_no_peer(

@@ -16,8 +16,9 @@ from specviz.lm.base import LMOutput
 from specviz.lm.checkpoints import DrafterCheckpoint
 from specviz.lm.sampling import Sampler
 from specviz.tree import DraftTree
+from tests.drafters.growth_by_hand import Path, assert_same_tree, dynamic_by_hand
 from tests.engine.chances import ScriptedChance, enumerate_outcomes
-from tests.engine.lanes import PLAIN, Setup, kit_of, registered
+from tests.engine.lanes import PLAIN, Knobs, Setup, kit_of, registered
 from tests.engine.tables import TableCache, TableLM, blurred, random_table
 
 V = 13
@@ -60,6 +61,48 @@ def test_its_cache_is_a_cache_of_the_text(length: int, spread: float, temperatur
         assert max(accepted) == length
     if spread == 30.0:
         assert 0 in accepted
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.5, 30.0])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_its_tree_is_the_tree_by_hand(spread: float, temperature: float) -> None:
+    """By the draft's own softmax of the text and the path; chosen, not drawn, at any temperature."""
+    lm = random_table(V)
+    draft = blurred(lm, spread=spread)
+    knobs: Knobs = {"num_draft_tokens": 3, "top_k": 3, "budget": 9}
+    setup = Setup(lm, PROMPT, 40, SamplingParams(temperature=temperature), draft=draft)
+    lane, counts = setup.lane(registered("draft_model", knobs)), set[int]()
+    while len(PROMPT) + setup.budget - len(lane.tokens) > 3:  # the last drafts are cut short
+        text = tuple(lane.tokens)
+        proposal: Proposal = lane.parts.drafter.propose(lane._context())
+
+        def log_probs(path: Path, text: tuple[int, ...] = text) -> torch.Tensor:
+            return torch.log_softmax(draft.after([*text, *path]).float(), dim=0)
+
+        wanted = dynamic_by_hand(log_probs, range(V), top_k=3, depth=3, budget=9)
+        assert_same_tree(proposal, wanted, tolerance=1e-4)
+        assert proposal.child_probs is None
+        round_ = lane.play_round()
+        assert round_.tree == proposal.tree
+        counts.add(len(round_.new_tokens))
+    assert spread != 0.0 or max(counts) == 4
+
+
+def test_a_tree_is_read_behind_the_committed_text_alone() -> None:
+    """Each level reads the tree so far again, and the cache never keeps a row of a draft."""
+    lm = random_table(V)
+    draft = NotingLM(blurred(lm).table)
+    knobs: Knobs = {"num_draft_tokens": 3, "top_k": 2}
+    lane = Setup(lm, PROMPT, 40, draft=draft).lane(registered("draft_model", knobs))
+    drafter: Any = lane.parts.drafter
+    while lane.end_reason is None:
+        text, seen = tuple(lane.tokens), len(draft.texts)
+        round_ = lane.play_round()
+        for read in draft.texts[seen:]:
+            assert read[: len(text)] == text
+        assert drafter.cache.tokens == drafter.tokens == text[: drafter.cache.length]
+        if round_.tree.num_draft_tokens:
+            assert drafter.cache.length == len(text) - 1
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
@@ -121,15 +164,16 @@ def padded(lm: TableLM, size: int) -> TableLM:
 
 @pytest.mark.parametrize(("target_size", "draft_size"), [(5, 4), (4, 5), (3, 6), (6, 3), (5, 5)])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("top_k", [1, 2])
 def test_heads_padded_differently_draft_only_what_both_know(
-    target_size: int, draft_size: int, temperature: float
+    target_size: int, draft_size: int, temperature: float, top_k: int
 ) -> None:
     """One tokenizer of 3 ids, two sizes of head: exact, and padding never speaks."""
     known = random_table(3, seed=4)
     lm, draft = padded(known, target_size), padded(blurred(known), draft_size)
     sampling = SamplingParams(temperature=temperature)
     setup = Setup(lm, [0, 1, 2, 0, 1], 2, sampling, num_known_tokens=3, draft=draft)
-    make = registered("draft_model", {"num_draft_tokens": 2})
+    make = registered("draft_model", {"num_draft_tokens": 2, "top_k": top_k})
 
     def run(chance: ScriptedChance) -> tuple[int, ...]:
         rounds = setup.play(make, chance=chance)
@@ -166,14 +210,15 @@ def test_the_drafts_own_end_of_text_ends_nothing() -> None:
     assert written == answer[: answer.index(answer[9]) + 1]
 
 
-def test_a_draft_with_a_shorter_context_stops_drafting_there() -> None:
+@pytest.mark.parametrize("top_k", [1, 3])
+def test_a_draft_with_a_shorter_context_stops_drafting_there(top_k: int) -> None:
     lm = random_table(V)
     draft = TableLM(blurred(lm).table, max_context=12)
     setup = Setup(lm, PROMPT, 30, draft=draft)
-    rounds = setup.play(registered("draft_model", {"num_draft_tokens": 4}))
+    rounds = setup.play(registered("draft_model", {"num_draft_tokens": 4, "top_k": top_k}))
     for round_ in rounds:
         room = 12 - (round_.cache_length + 1)
-        assert round_.tree.num_draft_tokens <= max(0, room)
+        assert max(round_.tree.depths) <= max(0, room)
     assert rounds[-2].tree.num_draft_tokens == 0
     assert [t for r in rounds for t in r.new_tokens] == setup.answer(PLAIN)
 
@@ -185,10 +230,11 @@ def test_a_prompt_the_draft_cannot_hold_is_refused() -> None:
         setup.lane(registered("draft_model"))
 
 
-def test_a_draft_of_no_numbers_ends_its_lane_with_a_sentence() -> None:
+@pytest.mark.parametrize("top_k", [1, 4])
+def test_a_draft_of_no_numbers_ends_its_lane_with_a_sentence(top_k: int) -> None:
     lm = random_table(V)
     setup = Setup(lm, PROMPT, 30, draft=TableLM(lm.table * torch.nan))
-    lane = setup.lane(registered("draft_model"))
+    lane = setup.lane(registered("draft_model", {"top_k": top_k}))
     with pytest.raises(FloatingPointError, match="not numbers"):
         lane.play_round()
 

@@ -25,7 +25,7 @@ DRAFTERS: dict[str, Knobs] = {
     "eagle": {"budget": 20},
     "eagle2": {"top_k": 3, "depth": 4, "budget": 12},
     "eagle3": {"top_k": 4, "depth": 3, "budget": 16},
-    "mtp": {"num_draft_tokens": 4},
+    "mtp": {"num_draft_tokens": 4, "top_k": 1},
 }
 ALL = sorted(DRAFTERS)
 

@@ -37,7 +37,7 @@ def test_the_width_lies_where_rows_stop_paying() -> None:
     assert fitted_budget(cheaper, 32, 4) > width
 
 
-@pytest.mark.parametrize("name", ["eagle", "eagle2", "eagle3", "medusa"])
+@pytest.mark.parametrize("name", ["eagle", "eagle2", "eagle3", "medusa", "mtp"])
 def test_a_budget_that_nobody_set_follows_the_curve(name: str) -> None:
     drafter = drafter_class(name)
     config = lane_config(drafter, LaneSpec(name), TYPICAL, 32, is_adaptive=True)
@@ -57,7 +57,15 @@ def test_without_the_switch_or_a_curve_nothing_changes() -> None:
     assert lane_config(drafter, spec, (), 32, is_adaptive=True) == drafter.Config()
 
 
-def test_a_drafter_without_a_budget_keeps_its_knobs() -> None:
-    spec = LaneSpec("prompt_lookup")
-    drafter = drafter_class("prompt_lookup")
+@pytest.mark.parametrize("name", ["prompt_lookup", "draft_model"])
+def test_a_drafter_without_a_tree_keeps_its_knobs(name: str) -> None:
+    spec, drafter = LaneSpec(name), drafter_class(name)
     assert lane_config(drafter, spec, TYPICAL, 32, is_adaptive=True) == drafter.Config()
+
+
+def test_a_tree_of_a_draft_model_follows_the_curve() -> None:
+    spec, drafter = LaneSpec("draft_model", (("top_k", 4),)), drafter_class("draft_model")
+    assert lane_config(drafter, spec, LINEAR, 32, is_adaptive=True).budget == 2
+    chain = LaneSpec("mtp", (("top_k", 1),))
+    mtp = drafter_class("mtp")
+    assert lane_config(mtp, chain, LINEAR, 32, is_adaptive=True) == mtp.Config(top_k=1)

@@ -74,9 +74,15 @@ def _say(progress: Progress) -> None:
     sys.stderr.flush()
 
 
+def _shipped_runs() -> list[Path]:
+    return sorted((ASSETS / "traces").glob("*.jsonl.gz"))
+
+
 def replay(options: argparse.Namespace) -> None:
-    session = ReplaySession(read_trace(options.replay))
-    launch(build_ui(session, Recordings([options.replay])), options.host, options.port)
+    """The file first; the recorded runs stay beside it, as the chapters are told on them."""
+    path, session = options.replay, ReplaySession(read_trace(options.replay))
+    recorded = Recordings([path, *(p for p in _shipped_runs() if p.name != path.name)])
+    launch(build_ui(session, recorded), options.host, options.port)
 
 
 def live(options: argparse.Namespace) -> None:
@@ -87,7 +93,7 @@ def live(options: argparse.Namespace) -> None:
     live_session = LiveSession(folder, found.draft, found.drafters)
     zero = ZeroSession(live_session) if is_zero_gpu() else None
     session = zero or live_session
-    recorded = Recordings(sorted((ASSETS / "traces").glob("*.jsonl.gz")))
+    recorded = Recordings(_shipped_runs())
     # A run of its own would ask for a GPU before anybody has come.
     warm_up = WarmUp(zero.fetching if zero else session)
     served = ServedSession(options.server) if options.server else None

@@ -4,10 +4,11 @@
 
 const SpecVizChapters = (function () {
   const { lastEnd, runEnd } = SpecVizRun;
-  const { isRead, isTold, passesAt } = SpecVizTime;
+  const { isRead, passesAt } = SpecVizTime;
   const { number } = SpecVizDom;
   const { figures, lastVersus, isDeep } = SpecVizPick;
   const PLAIN_STEPS = 3;
+  const OWN = -1; // the row of the target's own token
   const lead = (part) => ".sv-lane[data-lead='true'] " + part;
   const times = (value) => number(value, 2) + "x";
 
@@ -84,9 +85,11 @@ const SpecVizChapters = (function () {
         values: ({ lane, index }) => ({ n: lane.rounds[index].num_drafted }),
         isOut: (view, here) => isPast(view, here, isOver),
       },
-      done({ lane, place, isPlaying }) {
-        const isEmpty = place && place.round.outcome === "none" && place.round.next;
-        return isEmpty && isTold(place) && !isPlaying && !lane.info.is_plain ? { token: place.round.next.text } : null;
+      // The token that came in the place of a wholly refused draft, taken hold of.
+      done(view) {
+        const round = pinnedRow(view) === OWN ? view.lane.rounds[view.pin.index] : null;
+        if (!round || round.outcome !== "none" || !round.next) return null;
+        return { token: round.next.text, from: ["learn.accept.from." + view.lane.info.rule, {}] };
       },
     },
     {

@@ -32,7 +32,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   const saver = makeSaver({ words, settings, server, stage, element,
     shown: () => shown, say: (...more) => bar.say(...more) });
   const bar = makeBar(element.querySelector(".specviz-bar"), {
-    words, settings, open, reopen, importFile, save: saver.save, ghost,
+    words, settings, open, reopen, importFile: (file) => files.open(file), save: saver.save, ghost,
     copyLink: (box) => links.copyLink(box),
     hasPicture: () => Boolean(saver.drawing()),
   });
@@ -46,6 +46,9 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     say: (...more) => bar.say(...more), isBusy: () => run !== null });
   const links = makeLinks({ words, settings, server, stage, runs, bar, link,
     look: { shown: () => shown, isIdle: () => run === null && !wanted, open, follow: followRecipe } });
+  const files = makeFiles({ settings, server, runs, say: (...more) => bar.say(...more), isBusy: () => hasStarted(),
+    ask: () => (opening = newRun()), isAsked: (id) => opening === id,
+    show: (envelope, name) => showEnvelope(envelope, { kind: "file", id: envelope.run, name }) });
   const told = makeTold({ words, named: makeNamer({ words, settings }) });
 
   // The controls show what a recipe asks for.
@@ -190,11 +193,13 @@ function startPage({ element, props, server, watch, adopt }, settings) {
 
   async function open(name) {
     const asked = (opening = newRun());
-    const text = await server.load_recorded({ name, run: asked });
-    if (opening !== asked || !text || hasStarted()) return;
+    const text = await server.load_recorded({ name, run: asked }).catch(() => "");
+    if (opening !== asked || hasStarted()) return;
+    if (!text) return bar.say(["page.server_gone", {}], true);
     showEnvelope(JSON.parse(text), { kind: "recorded", id: asked, name });
     const prompt = settings.hasForm && !form.isTyped() && run === null ? await server.prompt_of(name) : "";
     if (prompt && !form.isTyped() && opening === asked) form.setPrompt(prompt);
+    return undefined;
   }
 
   // A run of this visit, again. It gets a new name, as the stage hears each name once.
@@ -209,7 +214,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     showEnvelope(envelope, { kind: "live", id });
     const ends = { stopped: "page.stopped_run", reloaded: "page.reloaded" };
     const isWhole = envelope.items.some((item) => item.kind === "end");
-    bar.say(isWhole ? "" : [ends[kept.how] || "page.broken_off", {}]);
+    bar.say(isWhole ? "" : [kept.isCut ? "page.kept_in_part" : ends[kept.how] || "page.broken_off", {}]);
     return true;
   }
 
@@ -219,29 +224,6 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     pinned = kept ? id : null;
     stage.ghost?.(kept ? runs.items(kept) : null);
     paintBar();
-  }
-
-  async function importFile(file) {
-    if (hasStarted()) return;
-    const megabytes = Math.round(settings.maxImport / 1e6);
-    bar.say(["page.reading", { name: file.name }]);
-    const asked = (opening = newRun());
-    try {
-      const text = await readTraceFile(file, settings.maxImport);
-      if (text === null)
-        return bar.say(["page.import_too_big", { name: file.name, megabytes }], true);
-      const answer = await server.import_trace({ text, name: file.name, run: asked });
-      if (hasStarted()) return bar.say("");
-      if (opening !== asked) return undefined;
-      if (!answer) return bar.say(["page.server_gone", {}], true);
-      const envelope = JSON.parse(answer);
-      const refusal = envelope.items.find((item) => item.kind === "failure");
-      if (refusal) return bar.say(refusal.message, true);
-      bar.say("");
-      return showEnvelope(envelope, { kind: "file", id: asked, name: file.name });
-    } catch {
-      return bar.say(["page.import_unreadable", { name: file.name }], true);
-    }
   }
 
   const isReload = performance.getEntriesByType("navigation")[0]?.type === "reload";
@@ -265,6 +247,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     } catch {
       return false;
     }
+    if (before && before.kind === "file") return files.again(before.name);
     if (!before || before.kind !== "live" || !reopen(before.id)) return false;
     if (settings.hasForm && !isKept) follow(runs.find(before.id).recipe);
     return true;

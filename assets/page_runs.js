@@ -27,8 +27,9 @@ const keep = (function () {
 function makeRuns(storage, most) {
   const LIST = "specviz.runs";
   const ASKED = "specviz.asked";
+  const FILE = "specviz.file";
   const runs = []; // oldest first: { id, recipe, begun, how, texts }; how is "" while it goes on,
-  // then "ended", "stopped", "broken" or "reloaded"
+  // then "ended", "stopped", "broken" or "reloaded"; isCut: the storage has no room for all of it
   let asked = null; // the run that was asked for last, until its first round
 
   const part = (id, seq) => "specviz.run." + id + "." + seq;
@@ -38,24 +39,36 @@ function makeRuns(storage, most) {
     run.texts.forEach((_, seq) => storage.removeItem(part(run.id, seq)));
   }
 
-  // When the storage is full the oldest run makes room; a run alone that does not fit is kept in
-  // memory only.
+  // When the storage is full an opened file, then the oldest run makes room. False: there is none.
   function store(key, text, owner) {
     for (;;) {
       try {
         storage.setItem(key, text);
-        return;
+        return true;
       } catch {
+        if (storage.getItem(FILE) !== null) {
+          storage.removeItem(FILE);
+          continue;
+        }
         const oldest = runs.find((run) => run !== owner);
-        if (!oldest) return;
+        if (!oldest) return false;
         forget(oldest);
       }
     }
   }
 
   function storeList(owner) {
-    const heads = runs.map(({ id, recipe, begun, how }) => ({ id, recipe, begun, how }));
-    store(LIST, JSON.stringify(heads), owner);
+    const heads = runs.map(({ id, recipe, begun, how, isCut }) => ({ id, recipe, begun, how, isCut }));
+    return store(LIST, JSON.stringify(heads), owner);
+  }
+
+  // What does not fit beside the rest of its run is kept in memory alone: a reload finds the beginning,
+  // and is told so.
+  function storePart(run, seq) {
+    if (run.isCut || store(part(run.id, seq), run.texts[seq], run)) return;
+    run.isCut = true;
+    let last = seq - 1;
+    while (!storeList(run) && last > 0) storage.removeItem(part(run.id, last--));
   }
 
   function restore() {
@@ -82,7 +95,7 @@ function makeRuns(storage, most) {
     runs.push(run);
     while (runs.length > most) forget(runs[0]);
     storeList(run);
-    run.texts.forEach((text, seq) => store(part(run.id, seq), text, run));
+    run.texts.forEach((_, seq) => storePart(run, seq));
   }
 
   function wasAsked() {
@@ -105,7 +118,7 @@ function makeRuns(storage, most) {
       const run = this.find(id);
       if (!run) return;
       run.texts.push(text);
-      if (run !== asked) store(part(id, run.texts.length - 1), text, run);
+      if (run !== asked) storePart(run, run.texts.length - 1);
       else if (items.some((item) => item.kind === "round")) admit(run);
     },
     end(id, how) {
@@ -115,6 +128,14 @@ function makeRuns(storage, most) {
       if (run === asked) storage.removeItem(ASKED);
       else storeList(run);
     },
+    // An opened trace, if there is room for it; none of the runs goes for it.
+    keepFile(envelope) {
+      storage.removeItem(FILE);
+      try {
+        storage.setItem(FILE, JSON.stringify(envelope));
+      } catch { /* it is opened again from where it lies */ }
+    },
+    file: () => JSON.parse(storage.getItem(FILE) || "null"),
     // All items of a run in the order of its envelopes, whichever came first.
     items(run) {
       const envelopes = run.texts.map((text) => JSON.parse(text));

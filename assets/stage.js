@@ -330,7 +330,8 @@ const SpecVizStage = (function () {
       },
       place: () => SpecVizPlace.placeIn(s, timeOf),
       go(place) {
-        SpecVizPlace.go(s, place, { setOption, showLane, explain, goTo, pin: (lane, chosen) => choose("pin", lane, chosen) });
+        SpecVizPlace.go(s, place, { setOption, showLane, explain, goTo, seek,
+          pin: (lane, chosen) => choose("pin", lane, chosen) });
         wake(true);
       },
       // An earlier run's items, shown pale in the race; null takes them away.

@@ -161,6 +161,7 @@ const SpecVizCard = (function () {
     say(view.sentence, word("stage.drawn." + verdict, { draw: trial.draw.toFixed(3),
       threshold: trial.threshold.toFixed(3), p: chance(trial.target_prob), q: chance(trial.draft_prob) }));
     if (tree.draft_prob[row] === null) say(view.more, word("stage.q_is_one"));
+    else if (isChosen(odds)) say(view.more, word("stage.q_of_chosen", { q: chance(tree.draft_prob[row]) }));
     const whole = tree.target_prob[row];
     if (whole !== null && chance(whole) !== chance(trial.target_prob)) {
       say(view.more, [view.more.textContent, word("stage.p_is_left", { p: chance(whole) })].filter(Boolean).join(" "));
@@ -173,6 +174,9 @@ const SpecVizCard = (function () {
     put(view.line.root, "data-kept", trial.is_accepted);
     say(view.line.words, word("stage.line", { draw: trial.draw.toFixed(3), threshold: trial.threshold.toFixed(3) }));
   }
+
+  // Whether the guesses at a place were its likeliest, none of them drawn: then q enters no decision.
+  const isChosen = (odds) => Boolean(odds) && odds.tokens.every((token) => token[3] === null);
 
   // How far the second choice was behind: what a greedy decision rests on.
   function gapWords(view, lane, odds) {

@@ -17,8 +17,9 @@ const SpecVizKeys = (function () {
       if (event.key === "Escape") return act.free();
       const { target } = event;
       const isPress = event.key === " " || event.key === "Enter";
-      const isTaken = target.closest("input:not([type=checkbox]), select, textarea") !== null ||
-        (isPress && target.closest("button, summary, input") !== null);
+      // The scrub bar goes by phases and rounds, as all else here does.
+      const isTaken = !target.matches(".sv-scrub") && (target.closest("input:not([type=checkbox]), select, textarea") !== null ||
+        (isPress && target.closest("button, summary, input") !== null));
       const run = runOf();
       if (isTaken || event.ctrlKey || event.altKey || event.metaKey || !run) return undefined;
       const lane = /^[1-9]$/.test(event.key) ? run.lanes[Number(event.key) - 1] : null;

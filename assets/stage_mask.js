@@ -5,6 +5,7 @@ const SpecVizMask = (function () {
   const { clamp } = SpecVizRun;
   const { isTold } = SpecVizTime;
   const { word, el, put, say, fit, clearCanvas, checkbox } = SpecVizDom;
+  const MOST_SAID = 16; // characters of a token
   const SIZE = { label: 84, band: 56, top: 34, min: 5, max: 18, labelled: 11, prefix: 4, gap: 4, least: 300 };
 
   function makeMask() {
@@ -120,15 +121,17 @@ const SpecVizMask = (function () {
     pen.fillText(word("stage.mask_columns"), Math.max(at.left, SIZE.label + pen.measureText(prefix).width + 10), 8);
     pen.textAlign = "right";
     pen.fillText(word("stage.mask_rows"), SIZE.label - 6, SIZE.top - 10);
-    const isLabelled = at.cell >= SIZE.labelled;
+    // Where not every row has room for a label every so many have, and what is lit keeps its room.
+    const step = Math.ceil(SIZE.labelled / at.cell);
+    const lit = light ? [light.row, light.column ?? light.row] : [];
     for (let row = 0; row < at.rows; row += 1) {
-      const isLit = light && (light.row === row || light.column === row);
-      if (!isLabelled && !isLit) continue;
+      const isLit = lit.includes(row);
+      if (!isLit && (row % step || lit.some((one) => Math.abs(one - row) < step))) continue;
       pen.fillStyle = isLit ? inks.text : inks.quiet;
       pen.textAlign = "right";
       pen.fillText(row + " " + fit(round.tree.text[row], 8), SIZE.label - 6, SIZE.top + (row + 0.5) * at.cell - 0.5);
       pen.textAlign = "center";
-      if (row < 10 || at.cell > 14 || isLit || row % 2 === 0) {
+      if (row < 10 || at.cell > 14 || isLit || row % (2 * step) === 0) {
         pen.fillText(String(row), at.left + (row + 0.45) * at.cell, SIZE.top - 10);
       }
     }
@@ -141,13 +144,15 @@ const SpecVizMask = (function () {
     const { row, column } = light;
     if (column !== undefined && column !== null && column !== row) {
       const key = round.tree.sees[row].includes(column) ? "stage.mask_reads" : "stage.mask_blind";
-      return word(key, { row, column });
+      return word(key, { row: named(round, row), column: named(round, column) });
     }
     const above = round.tree.sees[row].slice(0, -1);
     const said = word(above.length ? "stage.mask_row" : "stage.mask_root",
-      { row, n: above.length, above: above.join(", ") });
+      { row: named(round, row), n: above.length, above: above.join(", ") });
     return [said, sharedWords(round.tree, row)].filter(Boolean).join(" ");
   }
+
+  const named = (round, row) => row + " “" + fit(round.tree.text[row], MOST_SAID) + "”";
 
   // Drafted rows of one depth are guesses at the same place in the text.
   function sharedWords(tree, row) {

@@ -40,6 +40,8 @@ const SpecVizNumbers = (function () {
     const { num_tokens: tokens, num_rounds: passes, num_accepted: accepted, num_drafted: drafted, time } = total;
     made.push(fold(word("stage.tau_own"), number(total.tau, 2),
       word("stage.how_tau", { tokens, passes, tau: number(total.tau, 3) })));
+    made.push(fold(word("stage.figure.rate"), number(total.tokens_per_second, 1),
+      word("stage.how_tokens_per_second", { tokens, seconds: number(total.seconds, 2) })));
     if (!lane.info.is_plain) {
       made.push(fold(word("stage.tau_draft"), number(total.accepted_per_round, 2),
         word("stage.how_tau_draft", { accepted, passes, value: number(total.accepted_per_round, 3) })));
@@ -47,7 +49,8 @@ const SpecVizNumbers = (function () {
         word("stage.how_rate", { accepted, drafted })));
     }
     if (versus && versus.speedup !== null) {
-      made.push(fold(word("stage.rho"), number(versus.rho, 2), word("stage.how_rho", { rho: number(versus.rho, 3) })));
+      made.push(fold(word("stage.rho"), number(versus.rho, 2), word("stage.how_rho", { rho: number(versus.rho, 3),
+        round: milliseconds(versus.round_seconds), step: milliseconds(versus.plain_step) })));
       made.push(fold(word("stage.verdict_name"), number(versus.speedup, 2) + "x", word("stage.how_speedup",
         { tau: number(total.tau, 2), rho: number(versus.rho, 2), speedup: number(versus.speedup, 2) })));
     }

@@ -140,6 +140,17 @@ const SpecVizPage = (function () {
       others, pane, table, body, empty };
   }
 
+  // Chosen by hand, it gives the keys back to the stage; who goes by keys stays on it.
+  function listenSelect(root, chooser, choose) {
+    let isByHand = false;
+    chooser.addEventListener("pointerdown", () => { isByHand = true; });
+    chooser.addEventListener("keydown", () => { isByHand = false; });
+    chooser.addEventListener("change", () => {
+      choose(chooser.value);
+      if (isByHand) root.focus({ preventScroll: true });
+    });
+  }
+
   // `act` is {move(name), follow(), toggleHelp(), seek(position), seekShare(share), speed(value),
   // axis(name), setOption(name, isOn), repaint()}.
   function wirePage(page, act) {
@@ -153,8 +164,8 @@ const SpecVizPage = (function () {
       put(gear, "aria-expanded", !settings.hidden);
     });
     scrub.input.addEventListener("input", () => act.seekShare(Number(scrub.input.value) / SCRUB_STEPS));
-    speed.addEventListener("change", () => act.speed(speed.value));
-    axis.addEventListener("change", () => act.axis(axis.value));
+    listenSelect(page.root, speed, act.speed);
+    listenSelect(page.root, axis, act.axis);
     for (const name of SETTINGS) {
       boxes[name].addEventListener("change", () => act.setOption(OPTIONS[name], boxes[name].checked));
     }

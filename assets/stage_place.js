@@ -4,6 +4,7 @@
 const SpecVizPlace = (function () {
   const { AXES, placeOf } = SpecVizTime;
   const { SETTINGS, SPEEDS, OPTIONS } = SpecVizPage;
+  const PHASES = { draft: 0, verify: 1, commit: 2 }; // where each begins among a round's moments
 
   function placeIn(s, timeOf) {
     const { run, lead, player, selection, shown, options } = s;
@@ -11,13 +12,13 @@ const SpecVizPlace = (function () {
     const { pin } = selection;
     return {
       lane: lead ? lead.info.lane : null, round: place ? place.round.round : 0,
-      phase: place ? place.phase : "", row: pin ? pin.row : null, axis: player.axis, speed: player.speed,
+      phase: place ? place.phase : "", pin: pin ? [pin.lane.info.lane, pin.lane.rounds[pin.index].round, pin.row] : null, axis: player.axis, speed: player.speed,
       lanes: run ? run.lanes.filter((lane) => shown.has(lane)).map((lane) => lane.info.lane) : [],
       ...Object.fromEntries(SETTINGS.map((name) => [name, options[OPTIONS[name]]])),
     };
   }
 
-  // `act` is {setOption(name, isOn), showLane(lane, isOn), explain(lane), goTo(lane, index), pin(lane, chosen)}.
+  // `act` is {setOption(name, isOn), showLane(lane, isOn), explain(lane), goTo(lane, index), pin(lane, chosen), seek(time)}.
   function go(s, view, act) {
     const { run, player } = s;
     if (!run || typeof view !== "object" || view === null) return;
@@ -36,9 +37,21 @@ const SpecVizPlace = (function () {
     const round = lane.rounds[index];
     if (!round) return;
     act.goTo(lane, index);
-    const rows = round.tree.x.length + round.draft.ghosts.length;
-    const isRow = Number.isInteger(view.row) && view.row >= -1 && view.row < rows;
-    if (isRow) act.pin(lane, { index, row: view.row });
+    if (player.axis === "time" && view.phase in PHASES) act.seek(within(round, PHASES[view.phase]));
+    pinAgain(run, Array.isArray(view.pin) ? view.pin : [view.lane, view.round, view.row], act);
+  }
+
+  // Where a phase begins the one before it ends: a little later is surely inside.
+  const within = ({ at }, phase) => at[phase] + (at[phase + 1] - at[phase]) / 1000;
+
+  // A row keeps its round, wherever the playhead stands.
+  function pinAgain(run, [number, round, row], act) {
+    const lane = run.byNumber.get(number);
+    const index = Number.isInteger(round) ? round - 1 : -1;
+    const there = lane && lane.rounds[index];
+    if (!there || !Number.isInteger(row)) return;
+    const rows = there.tree.x.length + there.draft.ghosts.length;
+    if (row >= -1 && row < rows) act.pin(lane, { index, row });
   }
 
   return { placeIn, go };

@@ -66,10 +66,10 @@ const SpecVizSelect = (function () {
       const ghost = chosen ? view.tree.ghosts[chosen.row - view.tree.rows] : null;
       if (chosen) tellRow(rowSaid(spot.round, spot, chosen.row, ghost));
     });
-    listenText(view, lane, choose, goTo);
+    listenText(view, lane, timeOf, choose, goTo, tellRow);
   }
 
-  function listenText(view, lane, choose, goTo) {
+  function listenText(view, lane, timeOf, choose, goTo, tellRow) {
     const { root } = view.strip;
     root.addEventListener("pointerover", (event) => {
       const token = tokenAt(view.strip, lane, event);
@@ -84,7 +84,13 @@ const SpecVizSelect = (function () {
       goTo(lane, token.index);
       choose("pin", lane, { index: token.index, row: token.row });
     });
-    root.addEventListener("keydown", (event) => walkText(event, view, lane, choose, goTo));
+    root.addEventListener("blur", () => choose("hover", lane, null));
+    root.addEventListener("keydown", (event) => {
+      const token = walkText(event, view, lane, choose, goTo);
+      if (!token) return;
+      const place = placeOf(lane, timeOf(lane));
+      tellRow(rowSaid(lane.rounds[token.index], place && place.index === token.index ? place : null, token.row, null));
+    });
   }
 
   function listenMask(view, laneOf, timeOf, choose) {
@@ -136,10 +142,10 @@ const SpecVizSelect = (function () {
 
   function walkText(event, view, lane, choose, goTo) {
     const steps = { ArrowUp: -1, ArrowDown: 1 };
-    if (!(event.key in steps) && event.key !== "Enter") return;
+    if (!(event.key in steps) && event.key !== "Enter") return null;
     const list = view.strip.hasLost ? lane.entries : lane.tokens;
     const last = view.strip.tokens.length - 1;
-    if (last < 0) return;
+    if (last < 0) return null;
     const now = view.strip.walked ?? last + 1;
     const next = event.key === "Enter" ? clamp(now, 0, last) : clamp(now + steps[event.key], 0, last);
     view.strip.walked = next;
@@ -148,6 +154,7 @@ const SpecVizSelect = (function () {
     choose(event.key === "Enter" ? "pin" : "hover", lane, { index: token.index, row: token.row });
     event.preventDefault();
     event.stopPropagation();
+    return event.key === "Enter" ? null : token;
   }
 
   return { newSelection, chosenOf, isSame, deciding, listenLane, listenMask, listenRounds };

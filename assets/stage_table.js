@@ -103,7 +103,7 @@ const SpecVizTable = (function () {
         score: ghost.score.toFixed(2) });
     }
     if (row === -1) {
-      const look = ownLook(place);
+      const look = place ? ownLook(place) : next ? next.kind : "hidden";
       return look === "hidden" ? word("stage.own_waits")
         : word("stage.walked.own", { text: next.text, look: word("stage.look." + look), row: next.parent });
     }

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from specviz.best import BestLength, best_length, best_width
 from specviz.cost import Account, account, plain_lane_of
 from specviz.trace import LaneStart, RunStart, TraceEvent, rounds_of
 from specviz.verdict_rules import EVEN, RULES, Case, too_short
-from specviz.what_if import BestLength, Recording, best_length
+from specviz.what_if import Estimate, Recording
 from specviz.words import Language, Message, Refusal, message, tell
 
 Outcome: TypeAlias = Literal["faster", "even", "slower"]
@@ -78,13 +79,14 @@ def judge(case: Case) -> LaneVerdict:
     """The verdict on a lane that has an account."""
     if (said := too_short(case)) is not None:
         return LaneVerdict("too_short", said, _findings(case), account=case.account)
-    best = best_length(Recording(case.start, case.rounds, case.account))
+    recording = Recording(case.start, case.rounds, case.account)
+    best = best_length(recording)
     kind = outcome_of(case.account.speedup)
     return LaneVerdict(
         kind,
         _headline(kind, case.account),
         _findings(case),
-        _advice(case, best),
+        _advice(recording, best),
         case.account,
         best,
     )
@@ -110,21 +112,31 @@ def _findings(case: Case) -> tuple[Finding, ...]:
     return tuple(Finding(name, text) for name, text in said if text is not None)
 
 
-def _advice(case: Case, best: BestLength | None) -> Message | None:
-    """Another length if the recording says it is faster; no draft at all if none repays."""
+def _advice(recording: Recording, best: BestLength | None) -> Message | None:
+    """No draft at all if no length repays; else the setting of the lane that is estimated to be
+    fastest, if it is worth saying and there is a knob that sets it."""
     if best is None:
         return None
-    estimate, now = best.estimate, case.account.speedup
-    facts = {
-        "k": best.num_draft_tokens,
+    now = recording.account.speedup
+    if max(best.estimate.speedup, now) < 1 - EVEN:
+        return message("verdict.off", **_facts(best.estimate, k=best.num_draft_tokens))
+    length, changes = best.num_draft_tokens, list[tuple[Estimate, str, int]]()
+    if length != recording.deepest:
+        key = "verdict.shorter" if length < recording.deepest else "verdict.longer"
+        changes.append((best.estimate, key, length))
+    if (width := best_width(recording)) is not None:
+        changes.append((width.estimate, "verdict.narrower", width.num_rows))
+    able = [c for c in changes if c[0].measure and c[0].speedup >= now * WORTH_SAYING]
+    if not able:
+        return None
+    estimate, key, value = max(able, key=lambda change: change[0].speedup)
+    return message(key, **_facts(estimate, k=value))
+
+
+def _facts(estimate: Estimate, k: int) -> dict[str, int | str]:
+    return {
+        "k": k,
         "tau": f"{estimate.tau:.2f}",
         "rho": f"{estimate.rho:.2f}",
         "speedup": f"{estimate.speedup:.2f}",
     }
-    if max(estimate.speedup, now) < 1 - EVEN:
-        return message("verdict.off", **facts)
-    recorded = max(r.tree.num_draft_tokens and max(r.tree.depths) for r in case.rounds)
-    if estimate.speedup < now * WORTH_SAYING or best.num_draft_tokens == recorded:
-        return None
-    is_shorter = best.num_draft_tokens < recorded
-    return message("verdict.shorter" if is_shorter else "verdict.longer", **facts)

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from specviz.config import BUDGET_KNOB, WIDTH_KNOB, KnobValue
@@ -125,15 +125,6 @@ class Recording:
 
     def cost(self, shape: Shape) -> float:
         return round_cost(self.costs, num_rows=shape.num_rows, num_steps=shape.num_steps)
-
-
-@dataclass(frozen=True, slots=True)
-class BestLength:
-    """The draft length with the highest estimated speed-up; of equals the shortest."""
-
-    num_draft_tokens: int
-    estimate: Estimate
-    tried: tuple[Estimate, ...] = field(repr=False)  # of lengths 1, 2, 3, ...
 
 
 def truncated(recording: Recording, length: int) -> Estimate:
@@ -249,18 +240,6 @@ def at_temperature_one(recording: Recording) -> Estimate:
         rho=recording.account.rho,
         assumes=(message("verdict.assume.temperature_one"),),
     )
-
-
-def best_length(recording: Recording) -> BestLength | None:
-    """Over all lengths that can be estimated, up to twice the recorded one. None: no draft at all."""
-    if recording.deepest == 0:
-        return None
-    longest = recording.deepest
-    if recording.is_text_alone:
-        longest = min(LONGEST, 2 * longest)
-    tried = tuple(truncated(recording, k) for k in range(1, longest + 1))
-    best = max(range(longest), key=lambda i: (tried[i].speedup, -i))
-    return BestLength(best + 1, tried[best], tried)
 
 
 def _by_position(recording: Recording, rounds: Sequence[Replayed]) -> Estimate:

@@ -12,7 +12,17 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "specviz"
 FACTS = {"tree", "trace", "trace_io", "metrics", "config", "words"}
-FACTS |= {"theory", "roofline", "cost", "what_if", "verdict", "shapes", "catalogue", "fitting"}
+FACTS |= {
+    "theory",
+    "roofline",
+    "cost",
+    "what_if",
+    "best",
+    "verdict",
+    "shapes",
+    "catalogue",
+    "fitting",
+}
 MODELS = FACTS | {"presets", "lm", "torch", "safetensors"}
 LIBRARIES = {"transformers", "accelerate", "bitsandbytes", "huggingface_hub", "tokenizers"}
 LIBRARIES |= {"filelock", "jinja2", "gguf", "numpy", "safetensors"}
@@ -32,8 +42,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cost": {"trace", "config", "metrics", "theory"},
     "replays": {"tree", "trace"},
     "what_if": {"trace", "config", "words", "metrics", "theory", "cost", "replays"},
+    "best": {"what_if"},
     "verdict_rules": {"trace", "words", "metrics", "cost"},
-    "verdict": {"trace", "words", "cost", "what_if", "verdict_rules"},
+    "verdict": {"trace", "words", "cost", "what_if", "best", "verdict_rules"},
     "presets": {"config", "catalogue"},
     "views": FACTS,
     "lm": MODELS | LIBRARIES,

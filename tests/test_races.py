@@ -7,7 +7,21 @@ import pytest
 from specviz.drafters import DRAFTERS
 from specviz.trace import LaneStart, RoundTrace, RunEnd, RunStart
 from specviz.trace_io import load_events, read_trace
-from tests.races import FOLDER, MAX_BYTES, MAX_NEW_TOKENS, RACES, SAMPLED
+from tests.races import (
+    FOLDER,
+    MAX_BYTES,
+    MAX_NEW_TOKENS,
+    RACES,
+    SAMPLED,
+    STEADY,
+    unevenness,
+)
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_the_clock_of_a_race_was_not_disturbed(name: str) -> None:
+    """In one, rounds of one row cost 0.89 plain steps, and a lane was faster than it had tokens."""
+    assert unevenness(FOLDER / f"{name}.jsonl.gz") <= STEADY
 
 
 def test_there_is_a_race_for_each_prompt_and_no_other_file() -> None:

@@ -68,7 +68,7 @@ def case_of(
     run: RunStart | None = None,
     start: LaneStart | None = None,
 ) -> Case:
-    lane = start or lane_start(1, drafter)
+    lane = start or replace(lane_start(1, drafter), knobs={"num_draft_tokens": 3})
     return Case(run or run_start(), lane, rounds, cost.account(rounds, PLAIN))
 
 

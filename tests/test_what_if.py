@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from specviz import cost, what_if
+from specviz import best, cost, what_if
 from specviz.replays import (
     Mark,
     Shape,
@@ -148,9 +148,9 @@ def test_the_oracle_is_never_slower_than_any_one_length(name: str) -> None:
     for lane in recorded.recordings(name):
         fixed = [what_if.truncated(lane, k).speedup for k in range(1, lane.deepest + 1)]
         assert what_if.oracle(lane).speedup >= max(fixed) - 1e-9
-        best = what_if.best_length(lane)
-        assert best is not None
-        assert best.estimate.speedup >= max(fixed)
+        found = best.best_length(lane)
+        assert found is not None
+        assert found.estimate.speedup >= max(fixed)
 
 
 def test_the_oracle_by_position_is_the_best_of_all_combinations() -> None:
@@ -287,6 +287,18 @@ def test_another_temperature_is_estimated_only_for_guesses_that_are_chosen() -> 
         what_if.at_temperature_one(lanes["draft_model"])
 
 
+def test_trees_that_grow_are_chosen_and_the_chains_of_their_drafters_are_drawn() -> None:
+    """draft_model and mtp draft both; a lane says which by its number of branches."""
+    start = recording(played([True] * 8, 4)).start
+    for drafter in ("draft_model", "mtp"):
+        for knobs, is_chosen in (({"top_k": 4}, True), ({"top_k": 1}, False), ({}, False)):
+            lane = recording(played([True] * 8, 4))
+            told = replace(start, drafter=drafter, knobs=knobs)
+            assert Recording(told, lane.rounds, lane.account).is_chosen == is_chosen
+    bushy_draft = replace(bushy().start, drafter="draft_model")
+    assert not Recording(bushy_draft, bushy().rounds, bushy().account).is_text_alone
+
+
 def test_what_the_trace_does_not_hold_is_refused() -> None:
     with pytest.raises(Refusal, match="from 1 to 4 deep; got 5"):
         what_if.truncated(recording(played([True] * 25, 4), "medusa"), 5)
@@ -294,6 +306,6 @@ def test_what_the_trace_does_not_hold_is_refused() -> None:
         what_if.truncated(recording(played([True] * 25, 4)), 0)
     with pytest.raises(Refusal, match="1 at least"):
         what_if.budgeted(recording(played([True] * 25, 4)), 0)
-    assert what_if.best_length(recording(played([False] * 5, 0))) is None
+    assert best.best_length(recording(played([False] * 5, 0))) is None
     with pytest.raises(Refusal, match="drafted nothing"):
         what_if.truncated(recording(played([False] * 5, 0)), 1)

@@ -95,6 +95,12 @@ class ScriptedDrafter:
         if self.inside is not None:
             self.inside.start(context)
 
+    def settle(self, context: DraftContext) -> None:
+        from specviz.drafters.base import settle
+
+        if self.inside is not None:
+            settle(self.inside, context)
+
     def propose(self, context: DraftContext) -> Proposal:
         from specviz.drafters.base import Proposal
 

@@ -87,6 +87,14 @@ def backbone_of(drafter: Drafter) -> str:
     return str(getattr(drafter, "backbone", ""))
 
 
+def settle(drafter: Drafter, context: DraftContext) -> None:
+    """Let it do what belongs to no round and to no clock: capture its work, come in where caches take
+    turns. Asked for before every round; a drafter that has nothing of this says nothing of it."""
+    does = getattr(drafter, "settle", None)
+    if does is not None:
+        does(context)
+
+
 @dataclass(frozen=True, slots=True)
 class CopySpec:
     """A cheaper copy of the target to draft with."""

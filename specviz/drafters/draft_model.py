@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import ClassVar
 
 import torch
@@ -84,7 +85,11 @@ class DraftModel:
         self.cache = self.lm.new_cache(capacity)
         self.tokens = context.tokens[:-1]
         self.lm.prefill(self._readable(self.tokens), self.cache)
-        self.lm.settle(self.cache)  # what it captures would else be the first round's
+
+    def settle(self, context: DraftContext) -> None:
+        del context
+        assert self.cache is not None, "start comes first"
+        self.lm.settle(self.cache)
 
     def propose(self, context: DraftContext) -> Proposal:
         cache = self._caught_up(context.tokens)
@@ -101,23 +106,26 @@ class DraftModel:
     def _chain(self, context: DraftContext, cache: KVCache, length: int) -> Proposal:
         watch = Stopwatch(self.lm.device)
         path, rows, seconds = list(context.tokens), list[Tensor](), list[float]()
+        draft_probs = [1.0]
         for _ in range(length):
             # The root, and a token accepted beyond the last draft.
             unread = self._readable(path[cache.length :])
             logits = self.lm.read(DraftTree.chain(unread[0], unread[1:]), cache).logits[-1]
             cache.keep(range(len(unread)))
-            probs = self.ids.probs(logits, context.sampling, path)
-            rows.append(probs)
-            path.append(context.chance.token(probs, len(path)))
+            if context.sampling.is_one_hot:
+                token, q = self.ids.likeliest(logits, context.sampling.num_known_tokens)
+            else:
+                rows.append(self.ids.probs(logits, context.sampling, path))
+                token = context.chance.token(rows[-1], len(path))
+                q = float(rows[-1][token])
+            path.append(token)
+            draft_probs.append(q)
             seconds.append(watch.lap())
         self.tokens = tuple(path[: cache.length])
-        draft = path[len(context.tokens) :]
-        tree = DraftTree.chain(context.tokens[-1], draft)
-        if not rows:
-            return Proposal(tree, (1.0,))
-        draft_probs = [float(q[token]) for q, token in zip(rows, draft, strict=True)]
-        rows.append(torch.zeros_like(rows[0]))  # the last row has no children
-        return Proposal(tree, (1.0, *draft_probs), torch.stack(rows), step_seconds=tuple(seconds))
+        tree = DraftTree.chain(context.tokens[-1], path[len(context.tokens) :])
+        # The last row has no children. Likeliest tokens are point masses.
+        child_probs = torch.stack([*rows, torch.zeros_like(rows[0])]) if rows else None
+        return Proposal(tree, tuple(draft_probs), child_probs, step_seconds=tuple(seconds))
 
     @torch.inference_mode()
     def _tree(self, context: DraftContext, cache: KVCache, depth: int) -> Proposal:
@@ -179,6 +187,16 @@ class DraftIds:
         probs = torch.zeros(self.vocab_size, dtype=torch.float64)
         probs[slice(count) if self.is_beginning else self.ids] = chances
         return probs
+
+    def likeliest(self, logits: Tensor, num_known_tokens: int) -> tuple[int, float]:
+        """The token of the largest logit, and its chance by softmax. FloatingPointError: the logits
+        are no numbers."""
+        own = logits[: len(self.known(num_known_tokens))].float()
+        best = own.max(0)
+        place, q = int(best.indices), float((best.values - own.logsumexp(0)).exp())
+        if not isfinite(q):
+            raise FloatingPointError(word("failure.draft_scores"))
+        return int(self.ids[place]), q
 
     def known(self, num_known_tokens: int) -> Tensor:
         """(n,) those that are tokens; ids behind them are padding."""

@@ -58,6 +58,13 @@ def rows_of(
     return CapturedRows(network, cache, num_features, recorder)
 
 
+def called_rows(network: DraftNetwork, capacity: int, error: RuntimeError) -> DraftRows:
+    """Instead of rows that a device has no kernels for: it said so in `error`."""
+    rows = DraftRows(network, network.layer.new_cache(capacity))
+    rows.why_called = first_line(error)
+    return rows
+
+
 class DraftRows:
     """`growth.LevelReader` of one lane."""
 

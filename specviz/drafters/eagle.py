@@ -18,7 +18,13 @@ from torch import Tensor
 
 from specviz.config import Exactness
 from specviz.drafters.base import DraftContext, Outcome, Proposal, TargetKit
-from specviz.drafters.draft_rows import DraftNetwork, DraftRows, rows_of
+from specviz.drafters.draft_rows import (
+    CapturedRows,
+    DraftNetwork,
+    DraftRows,
+    called_rows,
+    rows_of,
+)
 from specviz.drafters.growth import DynamicShape, grow_dynamic, nothing
 from specviz.drafters.knobs import knob
 from specviz.drafters.parts import (
@@ -86,14 +92,29 @@ class FeatureDrafter:
         self.num_tree_rows = num_tree_rows
         self.num_features, self.recorder = len(taps) * kit.hidden_size, kit.recorder
         self.rows: DraftRows | None = None
+        self._is_settled = False
 
     def start(self, context: DraftContext) -> None:
         capacity = len(context.tokens) + context.max_depth + 1 + self.num_tree_rows
         self.rows = rows_of(self.network, capacity, self.num_features, self.recorder)
         with torch.inference_mode():
-            self._catch_up(context)
-            if self.rows.num_true and context.max_depth > 0:
-                self.rows.rehearse(lambda: self._draws(context) or self.grow(context))
+            try:
+                self._catch_up(context)
+            except RuntimeError as error:  # older cards lack some kernel of the fast rows
+                if not isinstance(self.rows, CapturedRows):
+                    raise
+                self.rows = called_rows(self.network, capacity, error)
+                self._catch_up(context)
+
+    @torch.inference_mode()
+    def settle(self, context: DraftContext) -> None:
+        """Once: what can be captured, and if it cannot the reason in the description."""
+        assert self.rows is not None, "start comes first"
+        if self._is_settled:
+            return
+        self._is_settled = True
+        if self.rows.num_true and context.max_depth > 0:
+            self.rows.rehearse(lambda: self._draws(context) or self.grow(context))
         if (reason := self.rows.why_called) is not None:
             self.description = word("drafts.called", network=self.description, reason=reason)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from specviz.config import VerificationRule
-from specviz.drafters.base import DraftContext, Drafter, GrownToken, Outcome, Proposal
+from specviz.drafters.base import DraftContext, Drafter, GrownToken, Outcome, Proposal, settle
 from specviz.engine.odds import row_odds, softmax_probs
 from specviz.engine.stopping import Cut, StopRule
 from specviz.engine.verify import Walk, verify, verify_one_hot
@@ -59,9 +59,12 @@ class Lane:
 
     def start(self) -> float:
         """Let the drafter read the prompt; seconds it took."""
+        context = self._context()
         watch = Stopwatch(self.parts.target.device)
-        self.parts.drafter.start(self._context())
-        return watch.lap()
+        self.parts.drafter.start(context)
+        seconds = watch.lap()
+        settle(self.parts.drafter, context)
+        return seconds
 
     def play_round(self) -> RoundTrace:
         """One pass of the target, and what came of it. FloatingPointError: logits that are no numbers."""
@@ -69,8 +72,10 @@ class Lane:
         assert cached == len(self.tokens) - 1, "only the root is outside the cache"
         # Another lane may have been here: making room for this one is no part of its round.
         parts.target.settle(parts.cache, parts.drafter.taps)
+        context = self._context()
+        settle(parts.drafter, context)
         watch = Stopwatch(parts.target.device)
-        proposal = parts.drafter.propose(self._context())
+        proposal = parts.drafter.propose(context)
         draft_seconds = watch.lap()
         output = parts.target.read(proposal.tree, parts.cache, parts.drafter.taps)
         probs = PathProbs(parts.sampler, self.tokens, proposal, output.logits)
@@ -175,7 +180,7 @@ class PathProbs:
     ) -> None:
         self.sampler, self.tokens, self.tree, self.logits = sampler, tokens, proposal.tree, logits
         # All of p is then told by its likeliest token, and a vector of the vocabulary need not move.
-        self.is_one_hot = sampler.is_greedy and sampler.params.repetition_penalty == 1.0
+        self.is_one_hot = sampler.is_one_hot
         self._rows: dict[int, Tensor] = {}
         self._favourites: dict[int, int] = {}
 

@@ -58,7 +58,8 @@ class GraphRecorder:
                     work()
             main.wait_stream(side)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool):
+            # The outer stream is current again even if the capture fails.
+            with torch.cuda.stream(main), torch.cuda.graph(graph, pool=self._pool):
                 outputs = work()
 
         def replay() -> T:

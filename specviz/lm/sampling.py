@@ -34,6 +34,11 @@ class Sampler:
         p = self.params
         return p.temperature < TINY_TEMPERATURE or p.top_k == 1 or p.top_p == 0.0
 
+    @property
+    def is_one_hot(self) -> bool:
+        """Whether the largest logit decides, as it is."""
+        return self.is_greedy and self.params.repetition_penalty == 1.0
+
     def probs(self, logits: Tensor, path: Iterable[int]) -> Tensor:
         """(V,) logits after the tokens of `path` -> (V,) float64 probabilities on the CPU.
 

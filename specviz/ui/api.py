@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from importlib.util import find_spec
 from typing import Any
 
 import gradio as gr
@@ -38,11 +37,6 @@ TRACE_WORDS = (
     "Run a prompt by speculative decoding and return its whole trace as JSON Lines, the format the "
     f"app records and replays; until it is complete the answer is empty. {SETTINGS}"
 )
-
-
-def has_mcp() -> bool:
-    """Whether the optional package behind Gradio's MCP server is installed."""
-    return find_spec("mcp") is not None
 
 
 def add_api(session: Session, concurrency_limit: int) -> None:

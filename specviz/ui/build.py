@@ -79,7 +79,7 @@ def launch(page: Any, host: str | None = None, port: int | None = None, **more: 
         footer_links=[],
         run_history=False,  # it would keep every visitor's prompts in the browser
         ssr_mode=False,
-        mcp_server=api.has_mcp(),
+        mcp_server=True,
         _frontend=False,
         **more,
     )

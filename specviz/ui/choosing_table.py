@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import gradio as gr
@@ -15,7 +16,8 @@ from specviz.ui import charts
 from specviz.ui.lab_parts import Runs
 from specviz.ui.side_page import SidePage
 from specviz.ui.speaker import labelled
-from specviz.words import Language, Refusal, said, word
+from specviz.views.agreement import is_greedy
+from specviz.words import Language, Message, Refusal, message, said, tell, word
 
 METHODS = (
     "draft_model",
@@ -28,7 +30,7 @@ METHODS = (
     "prompt_lookup",
 )
 COLUMNS = ("method", "extra", "training", "published", "measured", "when")
-Measured = dict[str, list[str]]  # method -> what was measured of it, each with where
+Measured = dict[str, list[str | Message]]  # method -> what was measured of it, each with where
 
 
 def add(page: SidePage, catalog: Catalog, runs: Runs) -> None:
@@ -63,13 +65,25 @@ def of_report(path: Path) -> Measured:
 
 
 def of_runs(runs: Runs) -> Measured:
-    """One recorded race each."""
-    found: Measured = {}
-    for run, events in runs().items():
-        for lane in recordings.lane_speeds(events):
-            text = f"{lane.speedup:.2f}× (tau {lane.tau:.2f}, rho {lane.rho:.2f}, {run})"
-            found.setdefault(lane.drafter, []).append(text)
-    return found
+    """Over the recorded races that were greedy: drawn texts differ by luck."""
+    found: dict[str, list[recordings.LaneSpeed]] = {}
+    for events in runs().values():
+        if all(is_greedy(start.sampling) for start in recordings.starts(events)):
+            for lane in recordings.lane_speeds(events):
+                found.setdefault(lane.drafter, []).append(lane)
+    return {drafter: [_together(lanes)] for drafter, lanes in found.items()}
+
+
+def _together(lanes: Sequence[recordings.LaneSpeed]) -> Message:
+    speedups = [lane.speedup for lane in lanes]
+    return message(
+        "choose.table.races",
+        n=len(lanes),
+        speedup=f"{median(speedups):.2f}",
+        low=f"{min(speedups):.2f}",
+        high=f"{max(speedups):.2f}",
+        tau=f"{median(lane.tau for lane in lanes):.2f}",
+    )
 
 
 def method_of(lane: str) -> str | None:
@@ -87,7 +101,7 @@ def paint(language: Language, made: tuple[Measured, bool]) -> list[Any]:
             word(f"choose.table.{name}.extra", language),
             word(f"choose.table.{name}.training", language),
             word(f"choose.table.{name}.published", language),
-            "; ".join(measured.get(name, ())) or "–",
+            "; ".join(tell(one, language) for one in measured.get(name, ())) or "–",
             word(f"choose.table.{name}.when", language),
         )
         for name in METHODS

@@ -28,6 +28,7 @@ from specviz.words import ASSETS, Message, message, said, script
 
 PAGE_SCRIPTS = (
     "page_runs.js",
+    "page_files.js",
     "page_head.js",
     "page_offline.js",
     "page_share.js",

@@ -26,6 +26,7 @@ from specviz.trace_io import dump_event, load_events, read_trace
 from specviz.ui.kept import KeptTraces
 from specviz.ui.open_runs import OpenRuns
 from specviz.views.stage import StageFeed
+from specviz.views.tokens import legible
 from specviz.views.told import told
 from specviz.words import Message, message, said, tell
 
@@ -130,7 +131,7 @@ def refusal(run: str, sentence: Message | str) -> str:
 
 def imported(text: str, name: str, run: str) -> str:
     """A trace that a visitor brought, as one envelope; a sentence if it is not one."""
-    name = name[:80]
+    name = legible(name[:80])
     if len(text) > MAX_IMPORT_CHARACTERS:
         size = f"{MAX_IMPORT_CHARACTERS // 1_000_000}"
         return refusal(run, message("page.import_too_big", name=name, megabytes=size))

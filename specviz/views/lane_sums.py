@@ -58,6 +58,7 @@ class LaneSums:
             "tau": short(sums.tau),
             "accepted_per_round": short(sums.accepted_per_round),
             "tokens_per_second": short(sums.tokens_per_second) if sums.time.seconds else None,
+            "seconds": short(sums.time.seconds),
             "num_drafted": sums.num_drafted,
             "num_accepted": sums.num_accepted,
             "acceptance_rate": short(sums.acceptance_rate),
@@ -81,6 +82,7 @@ class LaneSums:
             "outcome": outcome_of(ours.speedup(theirs)) if is_timed else None,
             "speedup": short(ours.speedup(theirs)) if is_timed else None,
             "rho": short(ours.rho(theirs)) if is_timed else None,
+            "round_seconds": short(ours.seconds_per_round) if is_timed else None,
             "plain_step": short(theirs.seconds_per_round) if is_timed else None,
             "agreement": {
                 "state": agreement.state,

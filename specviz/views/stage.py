@@ -71,12 +71,12 @@ A message is [key, values] of `specviz/words.py`, or a text as it stands.
     next      the target's own token: text, id, kind "bonus" | "recovered" | "plain", x, y, parent
     new       text, id, row and origin of each committed token; an origin is a depth (drafted) or a
               kind, and then the row is -1
-    total     num_tokens, num_rounds, tau, accepted_per_round, tokens_per_second, num_drafted,
+    total     num_tokens, num_rounds, tau, accepted_per_round, tokens_per_second, seconds, num_drafted,
               num_accepted, acceptance_rate, depths [[reached, accepted, rate, low, high], ...],
               lengths [rounds that accepted 0, 1, ... tokens], time
     time      draft, verify, commit: {seconds, share} each
     versus    {lane: {plain (the lane compared with; null: there is none), outcome "faster" | "even"
-              | "slower", speedup, rho, plain_step (seconds), agreement}} for every lane that this
+              | "slower", speedup, rho, round_seconds, plain_step (seconds), agreement}} for every lane that this
               event changed; agreement is {state, num_tokens, top_two_gap, sentence (message)}
 """
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from specviz.best import BestLength, spread
 from specviz.config import PLAIN_DRAFTER, SamplingParams
 from specviz.cost import Account
 from specviz.theory import Costs
 from specviz.views.numbers import short
 from specviz.what_if import (
-    BestLength,
     Estimate,
     Recording,
     at_costs,
@@ -134,16 +134,8 @@ def _budgets(recording: Recording, said: _Said) -> list[Item]:
     least = 2 + max(r.tree.num_lookahead_rows for r in recording.rounds)
     return [
         _item(recording, budgeted(recording, n), said, value=n, is_measured=n == most)
-        for n in _spaced(least, most)
+        for n in spread(least, most, MOST_BUDGETS)
     ]
-
-
-def _spaced(least: int, most: int) -> list[int]:
-    """At most MOST_BUDGETS whole numbers, both ends among them."""
-    count = min(MOST_BUDGETS, most - least + 1)
-    if count < 2:
-        return [most]
-    return sorted({round(least + i * (most - least) / (count - 1)) for i in range(count)})
 
 
 def _temperature(recording: Recording, said: _Said, refused: dict[str, Message]) -> list[Item]:

@@ -31,10 +31,25 @@ class NotingLM(TableLM):
     def __init__(self, table: torch.Tensor, max_context: int = 256) -> None:
         super().__init__(table, max_context)
         self.texts: list[tuple[int, ...]] = []
+        self.settled: list[int] = []  # after how many passes
 
     def read(self, tree: DraftTree, cache: TableCache, taps: Any = ()) -> LMOutput:  # type: ignore[override]
         self.texts.append((*cache.tokens, *tree.tokens))
         return super().read(tree, cache, taps)
+
+
+def test_a_draft_takes_its_turn_before_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only beforehand is it on no clock: caches of one draft change places, and passes are captured
+    when a text outgrows them."""
+    lm = random_table(V)
+    draft = NotingLM(blurred(lm).table)
+    monkeypatch.setattr(draft, "settle", lambda cache: draft.settled.append(len(draft.texts)))
+    lane = Setup(lm, PROMPT, 30, draft=draft).lane(registered("draft_model"))
+    expected = [len(draft.texts)]
+    while lane.end_reason is None:
+        expected.append(len(draft.texts))
+        lane.play_round()
+    assert draft.settled == expected
 
 
 @pytest.mark.parametrize("length", [1, 3, 12])
@@ -61,6 +76,21 @@ def test_its_cache_is_a_cache_of_the_text(length: int, spread: float, temperatur
         assert max(accepted) == length
     if spread == 30.0:
         assert 0 in accepted
+
+
+def test_a_greedy_draft_is_chosen_and_tells_its_own_softmax() -> None:
+    """No row of the vocabulary travels for it, and the picture has a q to show."""
+    lm = random_table(V)
+    draft = blurred(lm, spread=0.5)
+    lane = Setup(lm, PROMPT, 20, draft=draft).lane(registered("draft_model"))
+    proposal: Proposal = lane.parts.drafter.propose(lane._context())
+    assert proposal.child_probs is None
+    text = list(PROMPT)
+    for token, q in zip(proposal.tree.tokens[1:], proposal.draft_probs[1:], strict=True):
+        probs = torch.softmax(draft.after(text).double(), dim=0)
+        assert token == int(probs.argmax())
+        assert q == pytest.approx(float(probs[token]), rel=1e-5)
+        text.append(token)
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.5, 30.0])

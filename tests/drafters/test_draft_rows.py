@@ -12,11 +12,13 @@ import pytest
 import torch
 
 from specviz.config import SamplingParams
+from specviz.drafters.base import Drafter, TargetKit
 from specviz.drafters.draft_rows import ROW_SIZES
 from specviz.drafters.eagle import FeatureDrafter
+from specviz.lm.draft_cache import FixedCache
 from specviz.lm.graphs import EagerRecorder, Recorder
 from specviz.trace import RoundTrace
-from tests.engine.lanes import Knobs, Setup, finish, registered
+from tests.engine.lanes import Knobs, Setup, finish, kit_of, registered
 from tests.lm.captured import CallingRecorder, RefusingRecorder, TracingRecorder
 from tests.models import tiny
 
@@ -80,6 +82,23 @@ def test_work_that_cannot_be_captured_is_called_and_says_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_a_card_without_the_kernel_gets_rows_that_are_called(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a T4 the first pass over the prompt raised, and ended the run of all lanes."""
+
+    def without_kernel(*_: object, **__: object) -> torch.Tensor:
+        raise RuntimeError("cutlassF: no kernel found to launch!\nsecond line")
+
+    monkeypatch.setattr(FixedCache, "attend", without_kernel)
+    ours, drafter = played(name, EagerRecorder())
+    same(ours, played(name, None)[0])
+    assert drafter.description.endswith(
+        "it cannot be captured: cutlassF: no kernel found to launch!"
+    )
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_each_level_has_its_time(name: str) -> None:
     rounds, drafter = played(name, EagerRecorder())
     assert "called step by step" not in drafter.description
@@ -87,6 +106,26 @@ def test_each_level_has_its_time(name: str) -> None:
         depth = max(candidate.depth for candidate in round_.candidates) if round_.candidates else 0
         assert len(round_.draft_step_seconds) == depth
         assert 0.0 <= sum(round_.draft_step_seconds) <= round_.draft_seconds
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_work_is_captured_once_and_on_no_clock(name: str) -> None:
+    """It was told as the drafter's own prefill, and a probe of a drafter captured all of it in vain."""
+    recorder = CallingRecorder()
+    setup = Setup(tiny(num_hidden_layers=6), PROMPT, 40, recorder=recorder)
+    made: list[Drafter] = []
+
+    def watched(kit: TargetKit) -> Drafter:
+        made.append(registered(name, DRAFTERS[name])(kit))
+        return made[0]
+
+    lane = setup.lane(watched)
+    assert recorder.num_recorded == len(ROW_SIZES) + 1
+    lane.play_round()
+    assert recorder.num_recorded == len(ROW_SIZES) + 1
+    again = registered(name, DRAFTERS[name])(kit_of(setup.lm, recorder=recorder))
+    again.start(lane._context())
+    assert recorder.num_recorded == len(ROW_SIZES) + 1, "start reads, and captures nothing"
 
 
 def test_a_budget_of_one_token_and_a_prompt_of_one_need_no_rehearsal() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def context_of(lm: LanguageModel, tokens: list[int]) -> DraftContext:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rounds_are_those_of_a_slow_reading(family: str) -> None:
     lm = tiny()
-    drafter: Any = mtp(made(family), num_draft_tokens=3)(kit_of(lm))
+    drafter: Any = mtp(made(family), num_draft_tokens=3, top_k=1)(kit_of(lm))
     slow = Module64(module_of(family), lm.embed(torch.arange(V)), FAMILIES[family], eps=1e-5)
     tokens = list(range(30, 37))
     drafter.start(context_of(lm, tokens))
@@ -161,10 +162,11 @@ def test_rounds_are_those_of_a_slow_reading(family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_lanes_write_the_plain_lanes_text(family: str) -> None:
     lm = tiny()
-    for sampling in (SamplingParams(), SamplingParams(temperature=0.9)):
+    settings = product((SamplingParams(), SamplingParams(temperature=0.9)), ((1, 4), (4, 16)))
+    for sampling, (top_k, num_rows) in settings:
         setup = Setup(lm, [5, 6, 7, 8], 16, sampling, rule="coupled")
-        rounds = setup.play(mtp(made(family)))
-        assert max(len(r.tree) for r in rounds) == 4
+        rounds = setup.play(mtp(made(family), top_k=top_k))
+        assert max(len(r.tree) for r in rounds) == num_rows
         assert [t for r in rounds for t in r.new_tokens] == setup.answer(PLAIN)
 
 

@@ -116,6 +116,11 @@ def test_what_it_drew_from_is_the_reference_model_under_the_runs_settings(
         text = list(lane.tokens)
         for row, token in enumerate(proposal.tree.tokens[1:]):
             wanted = Sampler(sampling, V).probs(taught.logits(text), text)
+            if sampling == SamplingParams():  # greedy: chosen, not drawn
+                assert proposal.child_probs is None
+                assert token == int(wanted.argmax())
+                text.append(token)
+                continue
             assert proposal.child_probs is not None
             torch.testing.assert_close(proposal.child_probs[row], wanted, atol=1e-4, rtol=0)
             assert token in taught.ids

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import urllib.request
 from collections.abc import Iterator
@@ -10,6 +11,9 @@ from typing import Any
 import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import TextContent, Tool
 
 from specviz.trace import RunStart
 from specviz.trace_io import load_events
@@ -42,6 +46,33 @@ def test_only_the_two_documented_endpoints_are_offered(client: Client) -> None:
     for endpoint in endpoints.values():
         assert [p["parameter_name"] for p in endpoint["parameters"]] == ["prompt", "settings"]
         assert "max_new_tokens" in endpoint["description"]
+
+
+def test_the_same_two_are_tools_over_mcp(session: SlowSession) -> None:
+    """Asked by the protocol's own client, as an assistant asks."""
+
+    async def asked(address: str) -> tuple[list[Tool], str]:
+        async with (
+            streamable_http_client(address) as (read, write, _),
+            ClientSession(read, write) as mcp,
+        ):
+            await mcp.initialize()
+            tools = (await mcp.list_tools()).tools
+            name = next(tool.name for tool in tools if tool.name.endswith("trace"))
+            answer = await mcp.call_tool(name, {"prompt": "hello", "settings": {"seed": 7}})
+            assert not answer.isError
+            (content,) = answer.content
+            assert isinstance(content, TextContent)
+            return tools, content.text
+
+    with served(session) as url:
+        tools, text = asyncio.run(asked(f"{url}gradio_api/mcp/"))
+    assert sorted(tool.name.rpartition("_")[2] for tool in tools) == ["run", "trace"]
+    for tool in tools:
+        assert set(tool.inputSchema["properties"]) == {"prompt", "settings"}
+        assert "max_new_tokens" in str(tool.description)
+    assert [event.kind for event in load_events(text)] == [e.kind for e in demo_run()]
+    assert (session.requests[-1].prompt, session.requests[-1].seed) == ("hello", 7)
 
 
 def test_a_run_streams_envelopes_that_add_up_to_the_run(

@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import json
 from itertools import product
+from statistics import median
 
 import pytest
 
 from specviz.config import Catalog
+from specviz.labs import recordings
 from specviz.theory import Costs, expected_tokens
+from specviz.trace_io import load_events, read_trace
 from specviz.ui import calculators, charts, choosing_guide, choosing_table
 from specviz.ui.reading import read_request
 from specviz.words import Language, Refusal
+from tests.races import FOLDER, RACES, SAMPLED
 from tests.traces import demo_run
 from tests.ui.sessions import CATALOG
 
@@ -64,9 +68,20 @@ def test_what_was_measured_stands_beside_what_was_published() -> None:
     measured = choosing_table.of_runs(lambda: runs)
     assert measured
     (text,) = choosing_table.paint("en", (measured, False))
-    assert "demo)" in text
+    assert "in the median of 1 recorded race (" in text
     (empty,) = choosing_table.paint("en", ({}, False))
     assert "bench run --out" in empty
+
+
+def test_recorded_races_are_told_together_and_drawn_ones_are_left_out() -> None:
+    """One cell held seven races in a row, the noisiest first."""
+    files = {name: tuple(load_events(read_trace(FOLDER / f"{name}.jsonl.gz"))) for name in RACES}
+    speeds = [lane for name, events in files.items() if name not in SAMPLED
+              for lane in recordings.lane_speeds(events) if lane.drafter == "eagle3"]  # fmt: skip
+    (text,) = choosing_table.paint("en", (choosing_table.of_runs(lambda: files), False))
+    wanted = f"{median(lane.speedup for lane in speeds):.2f}× in the median of {len(speeds)} recorded races"
+    assert wanted in text
+    assert text.count("recorded races (") == len(choosing_table.METHODS)
 
 
 @pytest.mark.parametrize(

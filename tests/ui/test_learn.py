@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from specviz.train.recipes import RECIPES
 from specviz.ui.learn import SCRIPTS, learn_code, learn_style, method_facts
 from specviz.ui.playback import Recordings
 from specviz.words import ASSETS, LANGUAGES, Language, table, word
-from tests import recorded
+from tests import races, recorded
 from tests.ui.stage_harness import ITEMS, ROUNDS, envelope, settle, source, styles
 
 CHAPTERS = ("plain", "draft", "pass", "accept", "tree", "cost", "compare")
@@ -175,7 +176,8 @@ def refusal(page: Any) -> None:
         move(page, "rejection")
         if here(page)["outcome"] == "none":
             break
-        assert not is_done(page)
+    assert not is_done(page)
+    pin(page, -1)
     assert is_done(page)
     assert here(page)["next"]["text"] in page.inner_text(".svl-outcome")
 
@@ -269,10 +271,10 @@ def test_a_chapter_has_a_link_is_remembered_and_can_be_left(chromium: Any) -> No
 
 
 @pytest.mark.browser
-def test_every_chapter_finds_a_round_in_the_recordings_that_ship(chromium: Any) -> None:
-    """By its rules, in whichever recordings lie there."""
-    files = [recorded.FOLDER / f"{name}.jsonl.gz" for name in recorded.NAMES]
-    runs = Recordings(files)
+@pytest.mark.parametrize("folder", [recorded.FOLDER, races.FOLDER], ids=["tests", "shipped"])
+def test_every_chapter_finds_a_round_in_the_recordings(chromium: Any, folder: Path) -> None:
+    """By its rules, in whichever recordings lie there; in those that ship, one of drawn tokens too."""
+    runs = Recordings(sorted(folder.glob("*.jsonl.gz")))
     page = chromium.new_page()
     try:
         page.set_content("<p></p>")
@@ -280,14 +282,17 @@ def test_every_chapter_finds_a_round_in_the_recordings_that_ship(chromium: Any) 
         page.evaluate(
             "(code) => { [globalThis.run, globalThis.learn] = new Function(code)(); }", code
         )
-        found: set[str] = set()
-        for name in recorded.NAMES:
-            found |= set(page.evaluate(
+        found: set[tuple[str, bool]] = set()
+        for name in runs.files:
+            found |= set(map(tuple, page.evaluate(
                 "(text) => { const lanes = run.playedLanes(JSON.parse(text).items);"
-                " return learn.CHAPTERS.filter((one) => one.pick({ lanes })).map((one) => one.name); }",
+                " return learn.CHAPTERS.map((one) => [one.name, one.pick({ lanes })])"
+                " .filter(([, here]) => here).map(([name, here]) => [name, !here.isSecondBest]); }",
                 runs.envelope(name, "r"),
-            ))  # fmt: skip
-        assert found == set(CHAPTERS)
+            )))  # fmt: skip
+        assert {name for name, _ in found} == set(CHAPTERS)
+        if folder == races.FOLDER:
+            assert {name for name, is_best in found if is_best} == set(CHAPTERS)
     finally:
         page.close()
 

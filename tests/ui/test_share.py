@@ -93,6 +93,21 @@ def test_a_saved_trace_can_be_opened_again(page: Any) -> None:
     wait_for_text(page, "From packed.jsonl.gz")
 
 
+def test_an_opened_trace_is_there_after_a_reload_or_says_why_not(page: Any) -> None:
+    """Another run appeared in its place, without a word."""
+    content = dump_events([e for e in demo_run() if e.kind not in ("progress", "failure")]).encode()
+    import_file(page, "mine\u202egnp.jsonl", content)
+    wait_for_text(page, "From mine")
+    assert "\u202e" not in stage_text(page)
+    page.reload()
+    page.wait_for_function("globalThis.specviz !== undefined")
+    wait_for_text(page, "From mine")
+    page.evaluate("sessionStorage.removeItem('specviz.file')")
+    page.reload()
+    page.wait_for_function("globalThis.specviz !== undefined")
+    saying(page, "was too large to be kept over a reload")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [

@@ -178,7 +178,7 @@ def test_pointing_lights_row_and_ancestors_and_a_click_keeps_them(stage: Any) ->
     beside, position = tree["depth"].count(2), tree["position"][8]
     words = stage.locator(".sv-maskwords")
     assert words.text_content() == (
-        "Row 8 reads the prefix, rows 0, 7 and itself. "
+        f"Row 8 “{tree['text'][8]}” reads the prefix, rows 0, 7 and itself. "
         f"The {beside} rows at depth 2 share position {position}: at most one of them is kept."
     )
     box.locator('[data-row="8"]').click()
@@ -208,7 +208,10 @@ def test_pointing_at_a_cell_of_the_mask_lights_both_its_nodes(stage: Any) -> Non
     settle(stage)
     tree = lane(stage, 2).locator(".sv-tree")
     assert tree.locator('[data-lit="self"]').get_attribute("data-row") == "8"
-    assert stage.locator(".sv-maskwords").text_content() == "Row 8 may read row 7."
+    text = round_of(2, 1)["tree"]["text"]
+    assert stage.locator(".sv-maskwords").text_content() == (
+        f"Row 8 “{text[8]}” may read row 7 “{text[7]}”."
+    )
     assert tree.locator('[data-row="7"]').get_attribute("data-lit") == "above"
 
 

@@ -65,4 +65,6 @@ def test_rows_of_one_depth_are_said_to_share_a_position(chromium: Any) -> None:
         send(page, items_of(run_of(grown_round(0))))
         said = word("stage.mask_shared", n=2, depth=2, position=7)
         assert told(page, "maskwords", row=3).endswith(said)
-        assert told(page, "maskwords", row=5) == "Row 5 reads the prefix, rows 0, 2, 4 and itself."
+        assert told(page, "maskwords", row=5) == (
+            "Row 5 “␣reads” reads the prefix, rows 0, 2, 4 and itself."
+        )

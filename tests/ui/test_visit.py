@@ -123,6 +123,52 @@ def test_a_killed_server_leaves_everything_but_new_runs(
         assert b"kept" in content
 
 
+def test_a_server_that_goes_away_in_a_run_loses_nothing_that_came(
+    chromium: Any, recorded: Recordings
+) -> None:
+    """What came stays on the stage and over a reload's end, and a recorded run says why it is not here."""
+    session = SlowSession(seconds=0.3)
+    gone = "ERR_|Failed to fetch|Connection|reconnect|TypeError|AbortError"
+    with served(session, recorded) as url, opened(chromium, url, expected=gone) as page:
+        page.fill(PROMPT, "half a run")
+        page.click(RUN)
+        wait_for_text(page, "A round costs")  # rounds have come, and many are to come
+        page.context.set_offline(True)
+        page.wait_for_selector(RUN, state="visible", timeout=60 * SECONDS)
+        page.focus(".specviz-stage [tabindex='0']")
+        page.keyboard.press("End")
+        wait_for_text(page, "A round costs")
+        page.click(".specviz-recorded .specviz-chip >> nth=0")
+        saying(page, word("page.server_gone"))
+        wait_for_text(page, "A round costs")
+        page.context.set_offline(False)
+        session.seconds = 0.0
+        run_to_the_end(page, "the next one")
+        wait_for_text(page, "identical to plain for 50 tokens")
+
+
+def test_a_run_too_long_for_the_browser_says_that_its_end_is_missing(
+    chromium: Any, url: str, session: SlowSession
+) -> None:
+    """It said "everything that was received is here", and half of it was."""
+    session.seconds = 0.0
+    with opened(chromium, url) as page:
+        page.evaluate(
+            """() => { const set = Storage.prototype.setItem;
+              Storage.prototype.setItem = function (key, text) {
+                const part = key.startsWith("specviz.run.") ? Number(key.split(".").pop()) : 0;
+                if (part > 4) throw new DOMException("full");
+                return set.call(this, key, text);
+              }; }"""
+        )
+        session.seconds = 0.05
+        run_to_the_end(page, "a long run")
+        wait_for_text(page, "identical to plain for 50 tokens")
+        page.reload()
+        page.wait_for_function("globalThis.specviz !== undefined")
+        saying(page, word("page.kept_in_part"))
+
+
 def test_the_page_speaks_chinese_and_remembers_it(chromium: Any, url: str) -> None:
     with opened(chromium, url) as page:
         page.fill(PROMPT, "my own words")

@@ -128,3 +128,23 @@ def test_a_plain_lane_of_a_tuned_model_says_so_once() -> None:
         start = replace(start, knobs={"backbone": backbone or "target"}, backbone=backbone)
         titles += [tell(item["title"]) for item in feed.feed(start) if item["kind"] == "lane"]
     assert titles == ["Plain decoding", "Plain decoding (MTP)"]
+
+
+def test_a_lane_is_of_the_family_whose_picture_it_makes() -> None:
+    """MTP and draft models draft chains or trees; traces of before they could hold no such knob."""
+    wanted = {
+        ("draft_model", None): "chain",
+        ("draft_model", 1): "chain",
+        ("draft_model", 4): "tree",
+        ("mtp", None): "chain",
+        ("mtp", 4): "tree",
+        ("eagle2", 6): "tree",
+        ("medusa", None): "tree",
+        ("prompt_lookup", None): "text",
+        ("autoregressive", None): "plain",
+    }
+    for (drafter, top_k), family in wanted.items():
+        start = replace(lane_start(0, drafter), knobs={} if top_k is None else {"top_k": top_k})
+        feed = StageFeed()
+        feed.feed(run_start())
+        assert [item["family"] for item in feed.feed(start) if item["kind"] == "lane"] == [family]

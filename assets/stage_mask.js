@@ -30,11 +30,11 @@ const SpecVizMask = (function () {
   }
 
   // `light` is {row, column, above} of this lane and round, or null.
-  function drawMask(view, lane, place, light, { inks, theme, room }) {
+  function drawMask(view, lane, place, light, { inks, theme, room, isPlaying }) {
     const { round, phase } = place;
     const lit = light ? light.row + ":" + (light.column ?? "") : "";
     const isSwept = phase === "verify" && place.part < 1;
-    const key = [lane.info.lane, place.index, phase, isSwept, lit, theme, lane.maxRows, room,
+    const key = [lane.info.lane, place.index, phase, isSwept, lit, theme, lane.maxRows, room, isPlaying,
       view.unfold.checked, SpecVizWords.language()].join();
     if (view.key === key) return;
     view.key = key;
@@ -46,7 +46,7 @@ const SpecVizMask = (function () {
     drawPrefix(pen, at, phase, inks);
     drawLights(pen, at, light, inks);
     drawCells(pen, at, place, inks);
-    drawLabels(pen, at, round, light, inks);
+    drawLabels(pen, at, round, light, { inks, isPlaying });
     if (phase === "verify") {
       pen.strokeStyle = inks.target;
       pen.lineWidth = 2;
@@ -111,7 +111,7 @@ const SpecVizMask = (function () {
     pen.globalAlpha = 1;
   }
 
-  function drawLabels(pen, at, round, light, inks) {
+  function drawLabels(pen, at, round, light, { inks, isPlaying }) {
     pen.font = inks.mono;
     pen.fillStyle = inks.quiet;
     pen.textBaseline = "middle";
@@ -121,8 +121,9 @@ const SpecVizMask = (function () {
     pen.fillText(word("stage.mask_columns"), Math.max(at.left, SIZE.label + pen.measureText(prefix).width + 10), 8);
     pen.textAlign = "right";
     pen.fillText(word("stage.mask_rows"), SIZE.label - 6, SIZE.top - 10);
-    // Where not every row has room for a label every so many have, and what is lit keeps its room.
-    const step = Math.ceil(SIZE.labelled / at.cell);
+    // Where not every row has room for a label every so many have, and what is lit keeps its room. Nobody
+    // reads those while rounds go by, and they would cost a third of a frame.
+    const step = isPlaying && at.cell < SIZE.labelled ? Infinity : Math.ceil(SIZE.labelled / at.cell);
     const lit = light ? [light.row, light.column ?? light.row] : [];
     for (let row = 0; row < at.rows; row += 1) {
       const isLit = lit.includes(row);

@@ -39,7 +39,8 @@ const SpecVizPane = (function () {
     if (place) {
       const isHere = chosen && chosen.index === place.index;
       const light = isHere ? { row: chosen.row, column: chosen.column } : null;
-      drawMask(pane.mask, lane, place, light, { inks: s.inks, theme: s.theme, room: s.sizes.mask });
+      drawMask(pane.mask, lane, place, light, { inks: s.inks, theme: s.theme, room: s.sizes.mask,
+        isPlaying: frame.isPlaying });
     }
     const gap = frame.isThrottled ? LIVE_MS : frame.isPlaying ? PLAYING_MS : 0;
     if (!frame.isAsked && now - pane.countedAt < gap) return;

@@ -24,6 +24,7 @@ from specviz.verdict import judged
 FOLDER = Path(__file__).parents[1] / "assets" / "traces"
 MAX_BYTES = 300_000
 MAX_TRIES, STEADY = 5, 0.1
+MOST_UNEVEN = 0.15  # of those that ship: no machine that others share is steady for long
 MAX_NEW_TOKENS = {"chat_with_dice": 40}  # of the others 64: drawn numbers do not pack as well
 RACES = {  # the first by name is the page's first picture
     "chat_rainbows": EXAMPLES["chat"],

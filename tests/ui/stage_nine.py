@@ -110,7 +110,12 @@ def grown_lane(
 
 def starts() -> list[LaneStart]:
     return [
-        replace(lane_start(n, name, title=title), backbone=backbone, description=said)
+        replace(
+            lane_start(n, name, title=title),
+            backbone=backbone,
+            description=said,
+            knobs={"depth": DEPTH} if name == "eagle2" else {},
+        )
         for n, (name, title, backbone, said) in enumerate(METHODS)
     ]
 

@@ -115,7 +115,7 @@ def test_a_link_brings_run_round_and_row_back_after_a_restart(
         page.locator(".sv-lane[data-lead=true] .sv-node[data-row='1']:visible").first.click()
         link = link_of(page)
     before = state_of(link)
-    assert before["place"]["row"] == 1
+    assert before["place"]["pin"][2] == 1
     with (
         served(second, recorded, port=port) as url,
         opened(chromium, url, query=link.removeprefix(url)) as page,

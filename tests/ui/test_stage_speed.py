@@ -35,6 +35,26 @@ FRAMES = """(seconds) => new Promise((done) => {
 })"""
 
 
+# Milliseconds, the median of 30 turns, of drawing and sorting that has nothing to do with the stage.
+YARDSTICK = """() => {
+  const canvas = Object.assign(document.createElement("canvas"), { width: 600, height: 300 });
+  const pen = canvas.getContext("2d");
+  const times = [];
+  for (let turn = 0; turn < 30; turn += 1) {
+    const start = performance.now();
+    for (let i = 0; i < 3000; i += 1) {
+      pen.fillStyle = i % 2 ? "#123" : "#456";
+      pen.fillRect(i % 600, (i * 7) % 300, 9, 9);
+    }
+    Array.from({ length: 2000 }, (_, i) => String(i * 31)).sort();
+    pen.getImageData(0, 0, 1, 1);
+    times.push(performance.now() - start);
+  }
+  return times.sort((one, other) => one - other)[15];
+}"""
+USUAL_YARD = 1.5  # of a machine that the bars are for; a slower one may take as much longer
+
+
 def bush(index: int) -> DraftTree:
     """31 draft tokens: four branches at each of the first two levels, the rest below them."""
     first = ids(" a", " model", "'s", " weights")
@@ -161,7 +181,8 @@ def test_playing_three_hundred_rounds_keeps_the_heap_flat(chromium: Any) -> None
 
 
 def played(chromium: Any) -> dict[str, float]:
-    """Frames a second, and milliseconds a paint, of three lanes of 32 rows at 15 rounds/s."""
+    """Frames a second, and milliseconds a paint, of three lanes of 32 rows at 15 rounds/s; and how
+    many times slower than usual this machine is just now."""
     with stage_page(chromium) as page:
         send(page, items_of(long_run(300)))
         seek(page, 0)
@@ -170,14 +191,16 @@ def played(chromium: Any) -> dict[str, float]:
         page.keyboard.press(" ")
         page.wait_for_timeout(500)
         found: dict[str, float] = page.evaluate(FRAMES, 4)
+        page.keyboard.press(" ")
+        found["slowness"] = max(1.0, page.evaluate(YARDSTICK) / USUAL_YARD)
         return found
 
 
 def test_a_paint_of_three_lanes_is_short(chromium: Any) -> None:
     found = played(chromium)
-    assert found["ms"] <= 4, found
+    assert found["ms"] <= 4 * found["slowness"], found
 
 
 def test_three_lanes_of_32_rows_at_15_rounds_a_second(chromium: Any) -> None:
     found = played(chromium)
-    assert found["fps"] >= 50, found
+    assert found["fps"] >= 50 / found["slowness"], found

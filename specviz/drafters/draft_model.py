@@ -2,9 +2,10 @@
 al. 2023, arXiv:2302.01318), or grows a tree of its likeliest tokens (SpecInfer, Miao et al. 2023,
 arXiv:2305.09781; grown and cut as EAGLE-2's).
 
-Of a chain its distribution q goes through the same sampling settings as the target's p, along the row's own
-path, and travels with the proposal: what is verified is what was drawn from. A tree's tokens are
-chosen, not drawn, at any temperature. The draft's vocabulary may be padded differently from the target's, or be a part of it; only ids both know are ever drafted.
+Of a chain its distribution q goes through the same sampling settings as the target's p, along the
+row's own path, and travels with the proposal: what is verified is what was drawn from. A tree's
+tokens are chosen, not drawn, at any temperature. The draft's vocabulary may be padded differently
+from the target's, or be a part of it; only ids both know are ever drafted.
 Training a draft for a target is `draft_net`.
 """
 
@@ -43,7 +44,9 @@ class DraftModelConfig:
     top_k: int = knob(
         1, 1, 10, help="Children of a node: 1 drafts a chain, more a tree as EAGLE-2 grows it"
     )
-    budget: int = knob(16, 2, 64, help="Rows the target reads in a round, the root included")
+    budget: int = knob(
+        16, 2, 64, help="Rows of a tree that the target reads in a round, the root included"
+    )
     draft: str = knob(
         "auto",
         help="What drafts: the owner's own draft checkpoint, a small model trained to imitate the "
@@ -97,7 +100,7 @@ class DraftModel:
         length = max(0, min(self.length.current, context.max_depth, room))
         if self.top_k > 1:
             return self._tree(context, cache, length)
-        return self._chain(context, cache, min(length, self.budget - 1))
+        return self._chain(context, cache, length)
 
     def observe(self, outcome: Outcome) -> None:
         drafted = max(outcome.tree.depths)

@@ -144,7 +144,7 @@ def test_a_copy_of_the_target_is_accepted_whole(temperature: float) -> None:
         assert len(round_.verdict.accepted_rows) == round_.tree.num_draft_tokens
 
 
-@pytest.mark.parametrize("length", [1, 5, 12])
+@pytest.mark.parametrize("length", [1, 5, 12, 16])
 def test_the_chosen_length_is_drafted(length: int) -> None:
     """Except where the budget ends sooner."""
     lm = random_table(V)

@@ -30,7 +30,7 @@ PROMPTS = (
     "Repeat this exactly: def add(a, b): return a + b  # def add(a, b): return a + b",
     "Write one sentence about the sea.",
 )
-NUM_TOKENS = 64
+NUM_TOKENS = 48
 LANES = (
     LaneSpec("autoregressive"),
     LaneSpec("prompt_lookup", (("min_ngram", 1),)),

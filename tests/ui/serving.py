@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from specviz.session import Session
 from specviz.ui.build import build_ui, launch
@@ -24,7 +25,10 @@ def served(
     port: int | None = None,
 ) -> Iterator[str]:
     """The address of a page on `session`, at `port` or a free one."""
-    page = build_ui(session, recorded, warm_up)
+    # Gradio makes its server anew behind each part of a page and again at the launch, which is the
+    # one that serves: a second for each test that serves a page.
+    with patch("gradio.blocks.App.create_app"):
+        page = build_ui(session, recorded, warm_up)
     try:
         _, url, _ = launch(
             page, "127.0.0.1", port or free_port(), prevent_thread_lock=True, quiet=True

@@ -118,7 +118,7 @@ def hold(page: Any, route: Any, milliseconds: float = 0.3 * SECONDS) -> None:
 def test_a_reload_in_a_run_says_so_and_keeps_what_was_asked(
     chromium: Any, url: str, session: SlowSession
 ) -> None:
-    session.seconds = 0.3
+    session.seconds = 0.15
     with opened(chromium, url, expected=GONE) as page:
         unfold(page)
         page.fill("label:has-text('Seed') input", "41")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from specviz.config import Catalog
+from specviz.ui import playback
 from specviz.ui.playback import Recordings
 from specviz.words import word
 from tests.traces import demo_run
@@ -66,7 +67,7 @@ def test_no_recorded_run_stays_pressed_while_another_runs(page: Any, session: Sl
 def test_a_reload_loses_nothing_that_was_received(
     chromium: Any, url: str, session: SlowSession
 ) -> None:
-    session.seconds = 0.3
+    session.seconds = 0.15
     gone = "AbortError|Connection errored out"
     with opened(chromium, url, expected=gone) as page:
         page.fill(PROMPT, "before the reload")
@@ -124,10 +125,11 @@ def test_a_killed_server_leaves_everything_but_new_runs(
 
 
 def test_a_server_that_goes_away_in_a_run_loses_nothing_that_came(
-    chromium: Any, recorded: Recordings
+    chromium: Any, recorded: Recordings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What came stays on the stage and over a reload's end, and a recorded run says why it is not here."""
-    session = SlowSession(seconds=0.3)
+    monkeypatch.setattr(playback, "SILENCE_SECONDS", 3)
+    session = SlowSession(seconds=0.15)
     gone = "ERR_|Failed to fetch|Connection|reconnect|TypeError|AbortError"
     with served(session, recorded) as url, opened(chromium, url, expected=gone) as page:
         page.fill(PROMPT, "half a run")

@@ -158,6 +158,7 @@ def _no_weights(folder: Path) -> str:
     if pickles:
         return (
             f"{folder.name} has its weights as {pickles[0]}, a pickle, which can run code when it "
-            f"is read, so it is refused: convert it to {WEIGHTS}."
+            f"is read, so it is refused: convert it to {WEIGHTS}, or give the model's name on the Hub, "
+            "from where such files are fetched and rewritten."
         )
     return f"{WEIGHTS} is missing from {folder}: copy or fetch it again."

@@ -1,8 +1,8 @@
 """Where a drafter's tensors lie, and reading them: safetensors first, pickles as bare tensors.
 
 Heads are often published as pickles alone. A pickle is opened by a reader that knows tensors and
-nothing else, so that no code of it can run; one that holds more is refused. Targets are not read
-here: theirs are safetensors or they are refused (`checkpoint_files`).
+nothing else, so that no code of it can run; one that holds more is refused. Of targets the same
+reader rewrites those that come from the Hub as pickles (`safe_copy`).
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ def read_tensors(place: Path) -> dict[str, Tensor]:
     """
     tensors: dict[str, Tensor] = {}
     for file in [place] if place.is_file() else _files_of(place):
-        tensors |= _pickled(file) if file.suffix in PICKLES else _safe(file)
+        tensors |= read_pickle(file) if file.suffix in PICKLES else _safe(file)
     return tensors
 
 
 def _files_of(folder: Path) -> list[Path]:
     if (folder / INDEX).exists():
         tensor_shapes(folder)  # ValueError unless every file is there, whole, with what it promises
-        return _shards(folder, INDEX)
+        return shards_of(folder, INDEX)
     for name in (WEIGHTS, PICKLED_INDEX, PICKLED):
         if (folder / name).exists():
-            return _shards(folder, name) if name == PICKLED_INDEX else [folder / name]
+            return shards_of(folder, name) if name == PICKLED_INDEX else [folder / name]
     for suffixes in ((SAFETENSORS,), PICKLES):
         found = sorted(path for path in folder.iterdir() if _may_hold_weights(path, suffixes))
         if len(found) > 1:
@@ -72,7 +72,8 @@ def _may_hold_weights(path: Path, suffixes: tuple[str, ...]) -> bool:
     return path.suffix in suffixes and not path.name.startswith(NO_WEIGHTS)
 
 
-def _shards(folder: Path, index: str) -> list[Path]:
+def shards_of(folder: Path, index: str) -> list[Path]:
+    """The files that an index names, beside it. ValueError: it names none, or some elsewhere."""
     homes = read_json(folder / index).get("weight_map")
     if not isinstance(homes, dict) or not homes:
         raise ValueError(f"{index} has no weight_map: fetch it again.")
@@ -92,7 +93,8 @@ def _safe(file: Path) -> dict[str, Tensor]:
         raise ValueError(cut_short(file.parent, error)) from error
 
 
-def _pickled(file: Path) -> dict[str, Tensor]:
+def read_pickle(file: Path) -> dict[str, Tensor]:
+    """The tensors of a pickled state dict. ValueError: it is cut short, or holds more than tensors."""
     readable_size(file)
     try:
         with warnings.catch_warnings(action="ignore"):  # of a pickle that is refused below
@@ -111,7 +113,7 @@ def _pickled(file: Path) -> dict[str, Tensor]:
         ) from error
     if not isinstance(held, dict) or not all(isinstance(t, Tensor) for t in held.values()):
         raise ValueError(
-            f"{file.name} in {file.parent} does not hold tensors by name: expected a drafter's "
+            f"{file.name} in {file.parent} does not hold tensors by name: expected a "
             "state dict, as its authors publish it."
         )
     return {str(name): tensor for name, tensor in held.items()}

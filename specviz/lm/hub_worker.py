@@ -2,7 +2,8 @@
 
 Run as `python -m specviz.lm.hub_worker REPOSITORY REVISION FOLDER KIND` by `sources`; of a "target"
 it brings model and tokenizer, of a "drafter" config.json and weights. A copy that the
-Hub's own library already keeps on this machine is taken first, with no network.
+Hub's own library already keeps on this machine is taken first, with no network. A target's pickles
+are rewritten as safetensors when they are here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from huggingface_hub.hf_api import RepoSibling
 
 from specviz.lm.checkpoint_files import INDEX, PICKLES, WEIGHTS, sha256_of, tensor_shapes
 from specviz.lm.child import end_with_parent, megabytes, say
+from specviz.lm.drafter_files import PICKLED, PICKLED_INDEX, shards_of
+from specviz.lm.safe_copy import make_safe
 from specviz.words import word
 
 CONFIG = "config.json"
@@ -30,7 +33,7 @@ BESIDE = (
     *("chat_template.jinja", "merges.txt"),
 )
 SHARDS = re.compile(r"model-\d+-of-\d+\.safetensors")
-PICKLED = "pytorch_model.bin"
+PICKLED_SHARDS = re.compile(r"pytorch_model-\d+-of-\d+\.bin")
 Wanted = Callable[[Iterable[str]], list[str]]  # names in a repository -> those to bring
 LISTING_SECONDS = 6.0  # a name look-up that hangs is not covered by any connect timeout
 REFUSALS = {
@@ -49,6 +52,8 @@ def main(repository: str, revision: str, folder: Path, wanted: Wanted) -> None:
     except HfHubHTTPError as error:
         status = error.response.status_code
         sys.exit(REFUSALS.get(status, f"the Hub answered with status {status}"))
+    if wanted is of_target:
+        make_safe(folder)
     key = "source.hub_kept" if kept else "source.hub"
     at = {"repository": repository, "revision": revision, "commit": commit[:12]}
     say(source=word(key, **at))
@@ -61,6 +66,10 @@ def _from_library_cache(repository: str, revision: str, folder: Path, wanted: Wa
         names = wanted(path.name for path in kept.iterdir() if path.is_file())
         if INDEX in names:
             tensor_shapes(kept)  # all shards are there, whole
+        if PICKLED_INDEX in names and not {f.name for f in shards_of(kept, PICKLED_INDEX)} <= set(
+            names
+        ):
+            return ""
     except (LocalEntryNotFoundError, ValueError):
         return ""
     for name in names:
@@ -81,17 +90,18 @@ def _bring(blob: Path, place: Path) -> None:
 
 
 def of_target(names: Iterable[str]) -> list[str]:
-    """The files of a repository that a target is made of. ValueError: one that it needs is missing."""
+    """The files of a repository that a target is made of: pickles only where nothing else is there.
+    ValueError: one that it needs is missing."""
     there = set(names)
-    weights = _safetensors(there)
+    weights = _safetensors(there) or _pickles(there)
     if CONFIG not in there:
         raise ValueError(f"the repository has no {CONFIG}")
     if not there & set(TOKENIZERS):
         raise ValueError(f"the repository has no {TOKENIZERS[0]}")
     if not weights:
         raise ValueError(
-            f"the repository has no {WEIGHTS}; weights in other formats can run code when they are "
-            "opened and are not fetched"
+            f"the repository has neither {WEIGHTS} nor {PICKLED}; weights in other formats are "
+            "not fetched"
         )
     return [CONFIG, *(name for name in (*TOKENIZERS, *BESIDE) if name in there), *weights]
 
@@ -103,7 +113,7 @@ def of_drafter(names: Iterable[str]) -> list[str]:
     if CONFIG not in there:
         raise ValueError(f"the repository has no {CONFIG}")
     safe = _safetensors(there) or sorted(n for n in there if n.endswith(".safetensors"))
-    pickled = sorted(n for n in there if n.endswith(PICKLES) or n == f"{PICKLED}.index.json")
+    pickled = sorted(n for n in there if n.endswith(PICKLES) or n == PICKLED_INDEX)
     if not safe and not pickled:
         raise ValueError("the repository has no weights")
     return [CONFIG, *(safe or pickled)]
@@ -115,6 +125,14 @@ def _safetensors(there: set[str]) -> list[str]:
         return [WEIGHTS]
     shards = sorted(name for name in there if SHARDS.fullmatch(name))
     return [INDEX, *shards] if INDEX in there and shards else []
+
+
+def _pickles(there: set[str]) -> list[str]:
+    """The same of weights that `safe_copy` will rewrite."""
+    if PICKLED in there:
+        return [PICKLED]
+    shards = sorted(name for name in there if PICKLED_SHARDS.fullmatch(name))
+    return [PICKLED_INDEX, *shards] if PICKLED_INDEX in there and shards else []
 
 
 def _download(repository: str, revision: str, folder: Path, wanted: Wanted) -> str:

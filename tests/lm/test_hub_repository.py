@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sentencepiece
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
 
 from specviz.catalogue import PublishedDrafter
+from specviz.lm.drafter_files import PICKLED, PICKLED_INDEX
+from specviz.lm.folder import tensors_of, tokenizer_of
 from specviz.lm.hub_worker import of_drafter, of_target
+from specviz.lm.plain import load_plain
+from specviz.lm.safe_copy import make_safe
 from specviz.lm.weights import WeightsUnavailable, fetch, fetch_drafter
 from specviz.presets import PUBLISHED, hub_target
 from tests.lm.standins import REPOSITORY, HubServer, drained
@@ -30,12 +41,23 @@ def test_a_sharded_target_comes_with_its_index_and_nothing_else() -> None:
     assert set(of_target([*one, INDEX, *SHARDS])) == one
 
 
+def test_a_targets_pickles_come_where_nothing_else_is_there() -> None:
+    beside = ["config.json", "tokenizer.model"]
+    assert of_target([*beside, PICKLED, "README.md"]) == [*beside, PICKLED]
+    shards = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]
+    assert of_target([*beside, *shards, PICKLED_INDEX]) == [*beside, PICKLED_INDEX, *shards]
+    assert of_target([*beside, PICKLED, "model.safetensors"]) == [*beside, "model.safetensors"]
+
+
 @pytest.mark.parametrize(
     ("names", "told"),
     [
         (("tokenizer.json", "model.safetensors"), "no config.json"),
         (("config.json", "model.safetensors"), "no tokenizer.json"),
-        (("config.json", "tokenizer.json", *OTHERS), "no model.safetensors; weights in other"),
+        (
+            ("config.json", "tokenizer.json", *OTHERS),
+            "neither model.safetensors nor pytorch_model.bin",
+        ),
     ],
 )
 def test_a_repository_without_a_target_says_what_it_lacks(
@@ -69,6 +91,90 @@ def test_a_repository_is_fetched_once_and_kept(hub: HubServer, own_cache: Path) 
     again, told = drained(fetch(spec))
     assert (again.folder, told, hub.requests) == (checkpoint.folder, [], [])
     assert again.source.startswith("cache (")
+
+
+@pytest.mark.parametrize("num_files", [1, 2])
+def test_a_pickled_target_is_rewritten_and_decodes_as_it_did(
+    hub: HubServer, own_cache: Path, tmp_path: Path, num_files: int
+) -> None:
+    tensors = load_file(hub.folder / "model.safetensors")
+    hub.folder = without_weights(hub.folder, tmp_path / "pickled")
+    write_pickles(hub.folder, tensors, num_files)
+    checkpoint, _ = drained(fetch(hub_target(REPOSITORY)))
+    assert not list(checkpoint.folder.glob("*.bin*"))
+    kept = tensors_of(checkpoint.folder)
+    assert kept.keys() == tensors.keys()
+    assert all(torch.equal(kept[name], tensors[name].bfloat16()) for name in kept)
+    lm = load_plain(checkpoint.folder, dtype=torch.float32, device=torch.device("cpu"))
+    assert lm.num_parameters == sum(t.numel() for t in tensors.values())
+    assert drained(fetch(hub_target(REPOSITORY)))[0].source.startswith("cache (")
+
+
+def test_a_head_that_is_the_embedding_is_written_once_for_each_name(tmp_path: Path) -> None:
+    table = torch.arange(6.0).view(3, 2)
+    write_pickles(tmp_path, {"embed": table, "head": table}, 1)
+    make_safe(tmp_path)
+    assert all(torch.equal(t, table) for t in load_file(tmp_path / "model.safetensors").values())
+
+
+class Evil:
+    """Says so in a file when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.marker,)
+
+
+def test_a_pickled_target_that_would_run_code_is_refused_and_does_not(
+    hub: HubServer, own_cache: Path, tmp_path: Path
+) -> None:
+    hub.folder = without_weights(hub.folder, tmp_path / "evil")
+    torch.save({"weight": Evil(tmp_path / "ran")}, hub.folder / PICKLED)
+    with pytest.raises(WeightsUnavailable, match="could run code, so it is refused"):
+        drained(fetch(hub_target(REPOSITORY)))
+    assert not (tmp_path / "ran").exists()
+    assert not list(own_cache.glob("hub--*/*"))
+
+
+def test_a_target_with_a_sentencepiece_tokenizer_alone_can_be_read(tmp_path: Path) -> None:
+    """As the first Llamas and Vicunas are published."""
+    (tmp_path / "text").write_text("the draft is verified by the target model " * 20, "utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "text"),
+        model_prefix=str(tmp_path / "tokenizer"),
+        vocab_size=290,
+        model_type="bpe",
+        byte_fallback=True,
+        minloglevel=2,
+    )
+    said = {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(said), "utf-8")
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}', "utf-8")
+    ids = tokenizer_of(tmp_path).encode("the target", add_special_tokens=False)
+    own = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "tokenizer.model"))
+    assert ids == own.encode("the target")
+
+
+def without_weights(folder: Path, place: Path) -> Path:
+    shutil.copytree(folder, place, ignore=shutil.ignore_patterns("*.safetensors*"))
+    return place
+
+
+def write_pickles(folder: Path, tensors: dict[str, Tensor], num_files: int) -> None:
+    """In one file, or in several with an index, as models of 2023 are published."""
+    if num_files == 1:
+        torch.save(tensors, folder / PICKLED)
+        return
+    homes = {}
+    for i in range(num_files):
+        name = f"pytorch_model-{i + 1:05}-of-{num_files:05}.bin"
+        part = dict(list(tensors.items())[i::num_files])
+        torch.save(part, folder / name)
+        homes |= dict.fromkeys(part, name)
+    index = {"metadata": {"total_size": 0}, "weight_map": homes}
+    (folder / PICKLED_INDEX).write_text(json.dumps(index), "utf-8")
 
 
 def test_a_repository_that_is_not_there_is_explained(hub: HubServer) -> None:

@@ -1,0 +1,57 @@
+"""A checkpoint's pickled weights written anew as safetensors, which everything else here reads.
+
+Models of 2023 are often published as pickles alone. Each file is opened by the reader that knows
+tensors and nothing else (`drafter_files`), so no code of it can run, and is gone when its tensors
+are written.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from specviz.lm.checkpoint_files import INDEX, WEIGHTS
+from specviz.lm.drafter_files import PICKLED, PICKLED_INDEX, read_pickle, shards_of
+
+
+def make_safe(folder: Path) -> None:
+    """Nothing is done where there are safetensors, or no weights at all. ValueError: a file is cut
+    short, or holds more than tensors."""
+    if (folder / WEIGHTS).exists() or (folder / INDEX).exists():
+        return
+    if (folder / PICKLED_INDEX).exists():
+        _rewrite_shards(folder)
+    elif (folder / PICKLED).exists():
+        _rewrite(folder / PICKLED, folder / WEIGHTS)
+
+
+def _rewrite_shards(folder: Path) -> None:
+    homes = dict[str, str]()
+    for shard in shards_of(folder, PICKLED_INDEX):
+        name = shard.name.replace("pytorch_model", "model").replace(".bin", ".safetensors")
+        homes |= dict.fromkeys(_rewrite(shard, folder / name), name)
+    total = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    index = {"metadata": {"total_size": total}, "weight_map": homes}
+    (folder / INDEX).write_text(json.dumps(index, indent=1), "utf-8")
+    (folder / PICKLED_INDEX).unlink()
+
+
+def _rewrite(pickled: Path, safe: Path) -> list[str]:
+    """The names of its tensors."""
+    tensors = read_pickle(pickled)
+    save_file(_apart(tensors), safe, {"format": "pt"})
+    pickled.unlink()
+    return list(tensors)
+
+
+def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Each in memory of its own: safetensors takes none that shares it, as a tied head does."""
+    seen, apart = set[int](), dict[str, Tensor]()
+    for name, tensor in tensors.items():
+        place = tensor.untyped_storage().data_ptr()
+        apart[name] = tensor.clone() if place in seen else tensor.contiguous()
+        seen.add(place)
+    return apart

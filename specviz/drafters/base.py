@@ -124,6 +124,8 @@ class TargetKit:
     ]  # the owner's own draft checkpoint, if one was given
     recorder: Recorder | None  # what captures work on this device; None: nothing does
     trained: Callable[[str], DrafterCheckpoint]  # by method; ValueError: none for this target here
+    # Models made of trained weights, by method: made by the first lane that needs one, for all.
+    made: dict[str, LanguageModel] = field(default_factory=dict)
 
     @classmethod
     def of(cls, lm: LanguageModel, **own: Any) -> TargetKit:

@@ -248,11 +248,15 @@ def _trained_if_any(kit: TargetKit) -> DrafterCheckpoint | None:
 
 def _trained(checkpoint: DrafterCheckpoint, kit: TargetKit) -> _Draft:
     ids = known_ids(checkpoint, kit)
-    embedding = kit.embed(torch.arange(kit.vocab_size, device=kit.device))
-    lm = load_draft_lm(checkpoint, embedding, kit.head_rows(ids), context=kit.max_context)
+    if "draft_model" not in kit.made:
+        embedding = kit.embed(torch.arange(kit.vocab_size, device=kit.device))
+        kit.made["draft_model"] = load_draft_lm(
+            checkpoint, embedding, kit.head_rows(ids), context=kit.max_context
+        )
     size = f"{num_own_parameters(checkpoint) / 1e6:.0f}"
     words = word("drafts.distilled", layers=num_layers_of(checkpoint), size=size)
-    return _Draft(lm, DraftIds(ids.cpu(), kit.vocab_size), words, kit.vocab_size)
+    own = DraftIds(ids.cpu(), kit.vocab_size)
+    return _Draft(kit.made["draft_model"], own, words, kit.vocab_size)
 
 
 def _same_ids(lm: LanguageModel, kit: TargetKit, description: str) -> _Draft:

@@ -64,6 +64,7 @@ class ReadyTarget:
     checkpoints: dict[str, DrafterCheckpoint] = field(default_factory=dict)
     head_parts: dict[bytes, Tensor] = field(default_factory=dict)
     own_draft: LanguageModel | None = None
+    made: dict[str, LanguageModel] = field(default_factory=dict)  # of trained weights, by method
     fetched: dict[str, Path] = field(default_factory=dict)  # published drafters, by method
     tuned: dict[str, LanguageModel] = field(default_factory=dict)
     # Of drafters whose weights do not tell their target, by drafter and knobs.
@@ -98,6 +99,7 @@ class ReadyTarget:
             draft_lm=self._own_draft,
             recorder=self.recorder,
             trained=self._trained,
+            made=self.made,
         )
 
     def _copy(self, spec: CopySpec) -> LanguageModel:

@@ -17,6 +17,14 @@ from specviz.words import word
 PACKAGES = ("torch", "transformers", "bitsandbytes", "gradio", "numpy")
 
 
+def half_dtype(device: torch.device) -> torch.dtype:
+    """The 16 bits that `device` computes in: bfloat16, but float16 on cards before Ampere, which only
+    emulate bfloat16 and lack kernels for it."""
+    if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        return torch.float16
+    return torch.bfloat16
+
+
 class Stopwatch:
     """Laps in seconds. The device is made to finish first, so that a lap is the work's own time."""
 

@@ -23,7 +23,7 @@ from specviz.words import word
 # N = rows of the pass, M = keys they may look at, H = hidden size, F = width of the tapped features,
 # Q and K = query and key heads, D = head size, C = rows of the slot
 
-MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")
+MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3", "mimo")
 Apply = Callable[[Tensor], Tensor]
 
 

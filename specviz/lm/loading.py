@@ -19,6 +19,7 @@ from specviz.fitting import TOKENS, WORKING_BYTES
 from specviz.lm import packed_loading
 from specviz.lm.base import LanguageModel
 from specviz.lm.checkpoint_files import read_json
+from specviz.lm.device import half_dtype
 from specviz.lm.folder import config_of, generation_config_of, tokenizer_of
 from specviz.lm.graphed import captured
 from specviz.lm.int4 import Int4Linear, why_not_int4
@@ -149,7 +150,7 @@ def _load_lm(folder: Path, config: Any, form: Form, device: torch.device) -> Lan
         raise ValueError(reason)
     if form in QUANTISED:
         return captured(load_quantised(folder, form, device=device, context=context))
-    dtype = torch.float32 if form == "float32" else torch.bfloat16
+    dtype = torch.float32 if form == "float32" else half_dtype(device)
     if device.type != "cpu":
         places = placing(needed_bytes(folder, form), free_on_cards())
         lm = load_plain(folder, dtype=dtype, device=device, context=context, settings=places)

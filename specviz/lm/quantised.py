@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from transformers import BitsAndBytesConfig
 
+from specviz.lm.device import half_dtype
 from specviz.lm.plain import PlainLM, load_plain
 from specviz.shapes import Form
 from specviz.words import Refusal, message, recognised, word
@@ -68,9 +69,7 @@ def described(form: Form, device: torch.device) -> str:
 
 def compute_dtype(device: torch.device) -> torch.dtype:
     """What quantised weights are multiplied in, and what hidden states are."""
-    if device.type == "cpu":
-        return torch.float32
-    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    return torch.float32 if device.type == "cpu" else half_dtype(device)
 
 
 def quiet() -> warnings.catch_warnings[list[warnings.WarningMessage] | None]:

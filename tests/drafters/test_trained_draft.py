@@ -11,7 +11,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from specviz.config import SamplingParams
-from specviz.drafters.base import CopySpec
+from specviz.drafters.base import CopySpec, DraftContext
 from specviz.drafters.draft_model import DraftIds, DraftModel, DraftModelConfig
 from specviz.drafters.draft_net import EVAL_DEPTH, DraftNet
 from specviz.lm.base import LanguageModel
@@ -20,7 +20,7 @@ from specviz.lm.linear import why_not_packed
 from specviz.lm.packed import PackedLM
 from specviz.lm.packed_loading import load_packed
 from specviz.lm.plain import PlainLM
-from specviz.lm.sampling import Sampler
+from specviz.lm.sampling import Sampler, make_chance
 from specviz.tree import DraftTree
 from tests.drafters.cyclic import learn
 from tests.drafters.own_texts import (
@@ -220,6 +220,27 @@ def test_auto_takes_trained_weights_before_copies_and_after_the_owners_own(taugh
     assert make(own).description.startswith("a draft model of")
     drafter = trained(taught.checkpoint, draft="trained")(own)
     assert "distilled" in drafter.description
+
+
+def test_lanes_share_a_draft_model_and_keep_caches_of_their_own(taught: Taught) -> None:
+    kit, make = kit_of(taught.lm), trained(taught.checkpoint)
+    first, second = make(kit), make(kit)
+    assert isinstance(first, DraftModel)
+    assert isinstance(second, DraftModel)
+    assert first.lm is second.lm
+    texts = [(1, 2, 3, 4), (9, 8, 7)]
+    for drafter, text in zip((first, second), texts, strict=True):
+        drafter.start(context_of(text))
+    ours = [d.propose(context_of(t)).tree for d, t in zip((first, second), texts, strict=True)]
+    for text, tree in zip(texts, ours, strict=True):
+        alone = make(kit_of(taught.lm))
+        alone.start(context_of(text))
+        assert alone.propose(context_of(text)).tree == tree
+
+
+def context_of(tokens: tuple[int, ...]) -> DraftContext:
+    sampler = Sampler(SamplingParams(), V)
+    return DraftContext(tokens, None, sampler, make_chance("rejection", 0), max_depth=5)
 
 
 def test_auto_without_trained_weights_copies_the_target(taught: Taught) -> None:

@@ -62,6 +62,7 @@ def test_a_drafter_is_read_once_and_shared(folder: Path, tmp_path: Path) -> None
     first, second = target.kit(), target.kit()
     assert first.trained("eagle") is second.trained("eagle")
     assert first.trained("eagle").folder == tmp_path / "eagle"
+    assert first.made is second.made
     assert (first.dtype, first.device.type) == (torch.float32, "cpu")
 
 

@@ -14,6 +14,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from specviz.lm import packed_loading
+from specviz.lm.device import half_dtype
 from specviz.lm.int4 import why_not_int4
 from specviz.lm.linear import why_not_packed
 from specviz.lm.loading import (
@@ -24,6 +25,7 @@ from specviz.lm.loading import (
 )
 from specviz.lm.packed import PackedLM
 from specviz.lm.plain import PlainLM
+from specviz.lm.quantised import compute_dtype
 from specviz.lm.vocabulary import MAX_TAIL, check_same_tokens
 from specviz.tree import DraftTree
 from tests.models import (
@@ -289,3 +291,17 @@ def test_a_model_keeps_its_facts_together(folder: Path) -> None:
     loaded: LoadedLM = load_target(folder, "float32", CPU)
     assert loaded.folder == folder
     assert loaded.tokenizer.eos_token == "<|im_end|>"
+
+
+@pytest.mark.parametrize(("is_native", "dtype"), [(True, torch.bfloat16), (False, torch.float16)])
+def test_a_card_that_only_emulates_bfloat16_gets_float16(
+    monkeypatch: pytest.MonkeyPatch, is_native: bool, dtype: torch.dtype
+) -> None:
+    """torch counts emulation as support, and then lacks kernels: every run with EAGLE failed."""
+    monkeypatch.setattr(
+        torch.cuda,
+        "is_bf16_supported",
+        lambda including_emulation=True: including_emulation or is_native,
+    )
+    assert half_dtype(torch.device("cuda")) == compute_dtype(torch.device("cuda")) == dtype
+    assert half_dtype(torch.device("cpu")) == torch.bfloat16

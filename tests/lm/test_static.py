@@ -12,6 +12,7 @@ from specviz.lm.base import FeatureTap
 from specviz.lm.graphed import graphed
 from specviz.lm.graphs import Recorder
 from specviz.lm.lean import LeanBody
+from specviz.lm.mimo import MimoConfig, MimoForCausalLM, register_mimo
 from specviz.lm.plain import PlainLM
 from specviz.lm.split_attention import attend, parts_of
 from specviz.lm.static import ROW_SIZES, StaticLM, keys_for
@@ -55,6 +56,20 @@ def test_trees_of_all_sizes_read_as_on_the_plain_path(family):
         torch.testing.assert_close(ours_before, before, **CLOSE)
         torch.testing.assert_close(ours.logits, truth.logits, **CLOSE)
         torch.testing.assert_close(ours.features, truth.features, **CLOSE)
+
+
+def test_mimo_is_read_by_the_lean_pass_as_the_qwen2_it_is():
+    register_mimo()
+    model = random_model(MimoConfig(**family_config("qwen2").to_dict()))
+    assert isinstance(model, MimoForCausalLM)
+    fast = graphed(PlainLM(model, 128), CallingRecorder())
+    assert isinstance(fast, StaticLM)
+    assert isinstance(fast.body, LeanBody)
+    plain = PlainLM(random_model(family_config("qwen2")), 128)
+    prefix, cache = [5, 3, 1, 4], fast.new_cache(8)
+    fast.prefill(prefix, cache)
+    logits = fast.read(DraftTree((2, 7, 9), (-1, 0, 0)), cache).logits[2]
+    torch.testing.assert_close(logits, stock_logits(plain, [*prefix, 2, 9])[-1], **CLOSE)
 
 
 def test_a_frozen_pass_serves_any_text_and_any_cache(monkeypatch):

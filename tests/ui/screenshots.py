@@ -116,7 +116,8 @@ def move(page: Any, name: str) -> None:
     page.wait_for_timeout(150)
 
 
-def shoot(browser: Any, url: str, look: Look, state: str, file: Path) -> None:
+def shoot(browser: Any, url: str, look: Look, state: str, file: Path, height: int) -> None:
+    """height: pixels of the page from its top; 0: all."""
     context = browser.new_context(viewport={"width": look.width, "height": look.height})
     try:
         page = context.new_page()
@@ -126,12 +127,15 @@ def shoot(browser: Any, url: str, look: Look, state: str, file: Path) -> None:
         page.wait_for_selector(".sv-lane .sv-node >> visible=true")
         STATES[state](page)
         page.wait_for_timeout(600)
-        page.screenshot(path=file, full_page=True)
+        cut = {"clip": {"x": 0, "y": 0, "width": look.width, "height": height}} if height else {}
+        page.screenshot(path=file, full_page=True, **cut)
     finally:
         context.close()
 
 
-def take(folder: Path, session: Session, wanted: list[tuple[Look, str]], warm: bool) -> list[Path]:
+def take(
+    folder: Path, session: Session, wanted: list[tuple[Look, str]], *, warm: bool, height: int = 0
+) -> list[Path]:
     """The files, in the order of `wanted`."""
     from playwright.sync_api import sync_playwright
 
@@ -144,7 +148,7 @@ def take(folder: Path, session: Session, wanted: list[tuple[Look, str]], warm: b
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
         for look, state in wanted:
             file = folder / f"{look.name}-{state}.png"
-            shoot(browser, url, look, state, file)
+            shoot(browser, url, look, state, file, height)
             files.append(file)
         browser.close()
     return files
@@ -156,18 +160,20 @@ def main() -> None:
     words.add_argument("--live", action="store_true", help="run the default model, not a recording")
     words.add_argument("--all", action="store_true", help="six states in light, dark and phone")
     words.add_argument("--only", default="", help="only those whose file name contains this")
+    words.add_argument("--height", type=int, default=0, help="of the page's top alone, in pixels")
     options = words.parse_args()
+    height = options.height
     wanted = [
         (look, state)
         for look, state in (EVERY if options.all else EIGHT)
         if options.only in f"{look.name}-{state}"
     ]
     if not options.live:
-        files = take(options.folder, AgainSession(TRACES[0]), wanted, warm=False)
+        files = take(options.folder, AgainSession(TRACES[0]), wanted, warm=False, height=height)
     else:
         session = LiveSession()
         try:
-            files = take(options.folder, session, wanted, warm=True)
+            files = take(options.folder, session, wanted, warm=True, height=height)
         finally:
             session.close()
     sys.stdout.write("".join(f"{file}\n" for file in files))

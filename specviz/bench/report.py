@@ -14,7 +14,7 @@ from specviz.bench.prompts import BenchPrompt, fingerprint
 from specviz.bench.records import Record
 from specviz.bench.results import LaneResult, Results
 from specviz.bench.table import NONE, TableLines, aligned, markdown, spread_cell
-from specviz.metrics import Spread, TimeSplit
+from specviz.metrics import DepthAcceptance, Spread, TimeSplit, interval
 
 LANE_COLUMNS = (
     "drafter",
@@ -40,6 +40,9 @@ SECONDS_COLUMNS = (
 )
 
 
+BY_DEPTH = "Accepted by depth, of the rounds that came there (95 % interval, Wilson):"
+
+
 def report_text(results: Results, *, is_markdown: bool) -> str:
     lines = markdown if is_markdown else aligned
     parts = [
@@ -55,7 +58,7 @@ def report_text(results: Results, *, is_markdown: bool) -> str:
     bullet, gap = ("- ", "\n\n") if is_markdown else ("  ", "\n")
     parts += peer_parts(results, lines, bullet, gap)
     for heading, found in (
-        ("Accepted by depth, if reached:", _depth_lines(results)),
+        (BY_DEPTH, _depth_lines(results)),
         ("Where answers differ from the baseline's:", _parting_lines(results)),
         ("Left out:", [f"{name}: {why}" for name, why in results.setup.left_out.items()]),
         ("Skipped:", _skipped_lines(results)),
@@ -107,7 +110,13 @@ def _lane_facts(result: LaneResult, categories: Sequence[str]) -> dict[str, obje
         "accepted": total.num_accepted,
         "acceptance_rate": total.acceptance_rate,
         "acceptance_by_depth": [
-            {"depth": d.depth, "reached": d.num_reached, "accepted": d.num_accepted, "rate": d.rate}
+            {
+                "depth": d.depth,
+                "reached": d.num_reached,
+                "accepted": d.num_accepted,
+                "rate": d.rate,
+                "interval": interval(d.num_accepted, d.num_reached),
+            }
             for d in total.depths
         ],
         "draft_steps": num_steps,
@@ -231,10 +240,15 @@ def _seconds_table(results: Results, lines: TableLines) -> str:
 def _depth_lines(results: Results) -> list[str]:
     found = []
     for name, lane in results.lanes.items():
-        cells = [f"{d.depth}: {d.rate:.2f} of {d.num_reached}" for d in lane.total.depths]
+        cells = [_depth_cell(d) for d in lane.total.depths]
         if cells:
             found.append(f"{name}: {', '.join(cells)}")
     return found
+
+
+def _depth_cell(found: DepthAcceptance) -> str:
+    low, high = interval(found.num_accepted, found.num_reached)
+    return f"{found.depth}: {found.rate:.2f} ({low:.2f} to {high:.2f}) of {found.num_reached}"
 
 
 def _parting_lines(results: Results) -> list[str]:

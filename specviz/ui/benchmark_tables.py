@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from specviz.bench.compare import Comparison
-from specviz.metrics import Spread
+from specviz.metrics import Spread, interval
 from specviz.ui.bench_runs import Report, Seen
 from specviz.words import Language, table, tell, word
 
@@ -20,6 +20,7 @@ NONE = "–"
 LANE_COLUMNS = ("tau", "speedup", "totals", "rho", "kept", "split", "rate", "identical", "prompts")
 PEER_COLUMNS = ("dtype", "per_pass", "rate", "over_generate", "ours", "ours_totals", "as_plain")
 COMPARED = ("tau_a", "tau_b", "speedup_a", "speedup_b", "speedup_ratio", "speed_ratio", "common")
+OTHER_TERMS = ("by_kind", "by_depth", "near_tie")  # of the report that are no columns
 Facts = Mapping[str, Any]
 
 
@@ -44,7 +45,7 @@ def report_html(report: Report, language: Language) -> str:
         _depths(facts, language),
         _peers(facts, language),
         _lists(facts, language),
-        _definitions(language),
+        _definitions((*LANE_COLUMNS, *PEER_COLUMNS, *OTHER_TERMS), language),
     ]
     return "".join(parts)
 
@@ -72,7 +73,7 @@ def comparison_html(comparison: Comparison, language: Language) -> str:
     same = "" if differs else f"<p>{escape(word('bench.all_alike', language))}</p>"
     return (
         f"<p>{escape(names)}</p>{differing}{same}"
-        f"{_table(_columns(COMPARED, language), rows, language)}"
+        f"{_table(_columns(COMPARED, language), rows, language)}{_definitions(COMPARED, language)}"
     )
 
 
@@ -146,7 +147,7 @@ def _depths(facts: Facts, language: Language) -> str:
     rows = [
         (
             name,
-            [f"{d['rate']:.2f} <small>({d['accepted']}/{d['reached']})</small>" for d in depths]
+            [_depth_cell(d["accepted"], d["reached"], language) for d in depths]
             + [NONE] * (deepest - len(depths)),
         )
         for name, depths in found.items()
@@ -154,6 +155,13 @@ def _depths(facts: Facts, language: Language) -> str:
     ]
     columns = [(word("bench.depth", language, n=n + 1), "") for n in range(deepest)]
     return _titled("bench.depths_table", _table(columns, rows, language), language)
+
+
+def _depth_cell(num_accepted: int, num_reached: int, language: Language) -> str:
+    low, high = (f"{value:.2f}" for value in interval(num_accepted, num_reached))
+    spread = escape(word("bench.quartiles", language, low=low, high=high))
+    rate = f"{num_accepted / num_reached:.2f}"
+    return f"{rate} <small>({spread}; {num_accepted}/{num_reached})</small>"
 
 
 def _peers(facts: Facts, language: Language) -> str:
@@ -203,8 +211,7 @@ def _lists(facts: Facts, language: Language) -> str:
     )
 
 
-def _definitions(language: Language) -> str:
-    names = (*LANE_COLUMNS, *PEER_COLUMNS)
+def _definitions(names: Sequence[str], language: Language) -> str:
     lines = [
         f"<dt>{escape(word(f'bench.column.{name}', language))}</dt>"
         f"<dd>{escape(word(f'bench.column.{name}.help', language))}</dd>"

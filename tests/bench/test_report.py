@@ -67,7 +67,12 @@ def test_the_document_holds_every_lanes_numbers(document: Any) -> None:
     assert (eagle["tokens"], eagle["rounds"], eagle["rows"]) == (11, 7, 16)
     assert (eagle["tau"], eagle["tau_without_own_token"]) == (11 / 7, 4 / 7)
     assert (eagle["accepted"], eagle["drafted"], eagle["acceptance_rate"]) == (4, 9, 4 / 9)
-    assert eagle["acceptance_by_depth"][0] == {"depth": 1, "reached": 6, "accepted": 3, "rate": 0.5}
+    first = eagle["acceptance_by_depth"][0]
+    # Wilson 1927 by hand: half the width is z / (1 + z² / n) * sqrt(1 / (4 n) + z² / (4 n²)).
+    z, n = 1.959964, 6
+    half = z / (1 + z * z / n) * (1 / (4 * n) + z * z / (4 * n * n)) ** 0.5
+    assert first.pop("interval") == pytest.approx([0.5 - half, 0.5 + half], abs=1e-5)
+    assert first == {"depth": 1, "reached": 6, "accepted": 3, "rate": 0.5}
     assert eagle["speedup"] == pytest.approx(1.6)  # of 2/3, 1.6 and 2
     assert eagle["speedup_quartiles"] == pytest.approx([(1.6 + 2 / 3) / 2, 1.8])
     assert eagle["rho"] == pytest.approx(1.25)  # of 0.75, 1.25 and 1.5
@@ -152,7 +157,7 @@ def test_people_read_the_same_numbers(results: Results) -> None:
     ]
     for sentence in (
         "bfloat16; greedy, up to 8 new tokens; 3 prompts.",
-        "eagle: 1: 0.50 of 6, 2: 0.50 of 2",
+        "eagle: 1: 0.50 (0.19 to 0.81) of 6, 2: 0.50 (0.09 to 0.91) of 2",
         "eagle, prompt P4: at token 2, top two logits differ by 0.125 (a near-tie)",
         "medusa: There are no trained heads.",
         f"prompt P3: {TOO_LONG}",

@@ -17,7 +17,7 @@ from specviz.trace import SessionEvent
 from specviz.ui.bench_runs import Benches, Seen
 from specviz.ui.benchmark import _Choice, _plan
 from specviz.ui.benchmark_tables import comparison_html, progress_html, report_html
-from specviz.words import Refusal
+from specviz.words import Refusal, word
 from tests.bench.fake_session import FakeSession, plain_rounds, plan, rounds
 
 ANSWER = (7, 8, 9, 7, 8, 9)
@@ -62,6 +62,9 @@ def test_a_benchmark_shows_its_report_and_gives_the_files(tmp_path: Path) -> Non
     assert (eagle["tau"], eagle["speedup"]) == (3.0, pytest.approx(6 * 2.0 / (2 * 3.0)))
     html = report_html(last.report, "en")
     assert "<b>2.00x</b>" in html
+    assert "1.00 <small>(0.61 to 1.00; 6/6)</small>" in html  # 6 / (6 + 1.96 ** 2), by Wilson
+    for term in ("by_depth", "near_tie", "by_kind", "tau"):
+        assert f"<dt>{word(f'bench.column.{term}')}</dt>" in html
     assert "<b>prose</b>" not in html  # a category is text, whatever it holds
     assert last.report.csv.count("\n") == 7
     assert last.report.markdown.startswith("hand-made")
@@ -136,3 +139,4 @@ def test_two_reports_are_compared_prompt_by_prompt(tmp_path: Path) -> None:
     assert "<b>2.00x</b>" in html
     assert "&lt;a&gt;" in html
     assert "<td>3</td>" in html  # common prompts
+    assert f"<dt>{word('bench.column.common')}</dt>" in html

@@ -294,7 +294,8 @@ const SpecVizStage = (function () {
       });
       page.root.addEventListener("keydown", onKey);
       pane.mask.unfold.addEventListener("change", () => wake(true));
-      listenMask(pane.mask, explained, timeOf, choose);
+      listenMask(pane.mask, explained, timeOf, choose,
+        { tellRow: speaker.row, textAt: (lane, place) => SpecVizRun.textToken(s.run, lane, place) });
       listenRounds(pane.numbers.rounds, explained, choose, goTo);
     }
 

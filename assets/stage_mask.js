@@ -10,14 +10,15 @@ const SpecVizMask = (function () {
 
   function makeMask() {
     const canvas = el("canvas", "sv-mask");
-    canvas.setAttribute("role", "img");
+    canvas.setAttribute("role", "application"); // arrow keys are its own
+    canvas.tabIndex = 0;
     const box = el("div", "sv-maskbox", canvas);
     const unfold = checkbox(word("stage.unfold_prefix"), false);
     const words = el("p", "sv-maskwords");
     const root = el("section", "sv-panel sv-maskpanel",
       el("div", "sv-panelhead", el("h4", "", word("stage.mask")), unfold.root), box, words);
     const scratch = document.createElement("canvas"); // a font set on one that is shown costs a layout
-    return { root, canvas, scratch, box, unfold: unfold.input, words, key: "", geometry: null };
+    return { root, canvas, scratch, box, unfold: unfold.input, words, key: "", geometry: null, walked: null };
   }
 
   function geometryOf(view, lane, round, room) {
@@ -26,13 +27,14 @@ const SpecVizMask = (function () {
     const cell = clamp(Math.floor(free / Math.max(lane.maxRows, 4)), SIZE.min, SIZE.max);
     const isWide = view.unfold.checked;
     const band = isWide ? round.prefix * SIZE.prefix : SIZE.band;
-    return { rows, cell, band, left: SIZE.label + band + SIZE.gap, isWide };
+    return { rows, cell, band, left: SIZE.label + band + SIZE.gap, isWide, prefix: round.prefix };
   }
 
-  // `light` is {row, column, above} of this lane and round, or null.
-  function drawMask(view, lane, place, light, { inks, theme, room, isPlaying }) {
+  // `light` is {row, column, prefix} of this lane and round, or null; column a row that is read, prefix a
+  // place in the text before the root. `textAt(place)` gives the token there.
+  function drawMask(view, lane, place, light, { inks, theme, room, isPlaying, textAt }) {
     const { round, phase } = place;
-    const lit = light ? light.row + ":" + (light.column ?? "") : "";
+    const lit = light ? [light.row, light.column ?? "", light.prefix ?? ""].join(":") : "";
     const isSwept = phase === "verify" && place.part < 1;
     const key = [lane.info.lane, place.index, phase, isSwept, lit, theme, lane.maxRows, room, isPlaying,
       view.unfold.checked, SpecVizWords.language()].join();
@@ -45,6 +47,7 @@ const SpecVizMask = (function () {
     view.box.style.height = SIZE.top + lane.maxRows * at.cell + 14 + "px";
     drawPrefix(pen, at, phase, inks);
     drawLights(pen, at, light, inks);
+    drawRead(pen, at, light, inks);
     drawCells(pen, at, place, inks);
     drawLabels(pen, at, round, light, { inks, isPlaying });
     if (phase === "verify") {
@@ -54,7 +57,14 @@ const SpecVizMask = (function () {
     }
     clearCanvas(view.canvas, width, height).drawImage(view.scratch, 0, 0, width, height);
     put(view.canvas, "aria-label", word("stage.mask_label", { rows: at.rows, prefix: round.prefix }));
-    say(view.words, maskWords(round, light));
+    say(view.words, maskWords(round, light, textAt));
+  }
+
+  // The one token of the prefix that is pointed at, over all rows: each of them reads it.
+  function drawRead(pen, at, light, inks) {
+    if (!light || !at.isWide || (light.prefix ?? null) === null || light.prefix >= at.prefix) return;
+    pen.fillStyle = inks.drafter;
+    pen.fillRect(SIZE.label + light.prefix * SIZE.prefix, SIZE.top - 2, SIZE.prefix - 1, at.rows * at.cell + 2);
   }
 
   function drawLights(pen, at, light, inks) {
@@ -64,7 +74,7 @@ const SpecVizMask = (function () {
     pen.lineWidth = 1;
     pen.globalAlpha = 0.6;
     const side = at.rows * at.cell;
-    const column = light.column ?? light.row;
+    const column = light.column ?? ((light.prefix ?? null) === null ? light.row : -1);
     if (light.row >= 0) {
       pen.fillRect(SIZE.label - 2, SIZE.top + light.row * at.cell - 1, at.left - SIZE.label + side + 3, at.cell);
       pen.strokeRect(SIZE.label - 2, SIZE.top + light.row * at.cell - 1, at.left - SIZE.label + side + 3, at.cell);
@@ -138,11 +148,14 @@ const SpecVizMask = (function () {
     }
   }
 
-  function maskWords(round, light) {
+  function maskWords(round, light, textAt) {
     if (!light || light.row === null || light.row < 0 || light.row >= round.tree.x.length) {
       return word("stage.mask_hint");
     }
-    const { row, column } = light;
+    const { row, column, prefix = null } = light;
+    if (prefix !== null) {
+      return word("stage.mask_prefix", { row: named(round, row), position: prefix, text: fit(textAt(prefix), MOST_SAID) });
+    }
     if (column !== undefined && column !== null && column !== row) {
       const key = round.tree.sees[row].includes(column) ? "stage.mask_reads" : "stage.mask_blind";
       return word(key, { row: named(round, row), column: named(round, column) });
@@ -163,7 +176,7 @@ const SpecVizMask = (function () {
     return n > 1 ? word("stage.mask_shared", { n, depth: tree.depth[row], position: tree.position[row] }) : "";
   }
 
-  // Which row and column lie under a pointer; null outside. The prefix has no column.
+  // Which row and column lie under a pointer, or which token of the unfolded prefix; null outside.
   function cellAt(view, event) {
     const at = view.geometry;
     if (!at) return null;
@@ -173,8 +186,24 @@ const SpecVizMask = (function () {
     if (row >= at.rows || row < -1) return null;
     const isInside = column >= 0 && column < at.rows;
     if (row === -1 || event.clientY - box.top < SIZE.top) return isInside ? { row: column, column: null } : null;
-    return { row, column: isInside ? column : null };
+    const read = Math.floor((event.clientX - box.left - SIZE.label) / SIZE.prefix);
+    const isPrefix = at.isWide && read >= 0 && read < at.prefix;
+    return { row, column: isInside ? column : null, prefix: isPrefix ? read : null };
   }
 
-  return { makeMask, drawMask, cellAt, isTold };
+  // Arrow keys go from cell to cell; left of the first column stands the whole row, and left of that the
+  // unfolded prefix, its last token first. Gives the cell they came to, or null for another key.
+  function stepInMask(view, key, index) {
+    const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const at = view.geometry;
+    if (!at || !(key in steps)) return null;
+    const before = view.walked && view.walked.index === index ? view.walked : { row: -1, across: 0 };
+    const [down, right] = steps[key];
+    const row = clamp(before.row + (before.row < 0 ? 1 : down), 0, at.rows - 1);
+    const across = clamp(before.across + (before.row < 0 ? 0 : right), at.isWide ? -at.prefix : 0, at.rows);
+    view.walked = { index, row, across };
+    return { row, column: across > 0 ? across - 1 : null, prefix: across < 0 ? at.prefix + across : null };
+  }
+
+  return { makeMask, drawMask, cellAt, stepInMask, maskWords, isTold };
 })();

@@ -3,6 +3,7 @@
 // It decides how often each is drawn, and what the card tells when nothing is chosen.
 
 const SpecVizPane = (function () {
+  const { textToken } = SpecVizRun;
   const { placeOf, axisEnd } = SpecVizTime;
   const { makeCard, drawCard } = SpecVizCard;
   const { makeMask, drawMask } = SpecVizMask;
@@ -38,9 +39,9 @@ const SpecVizPane = (function () {
     drawCard(pane.card, lane, place, isRow ? chosen : lastDecision(lane, place), !isRow);
     if (place) {
       const isHere = chosen && chosen.index === place.index;
-      const light = isHere ? { row: chosen.row, column: chosen.column } : null;
+      const light = isHere ? { row: chosen.row, column: chosen.column, prefix: chosen.prefix } : null;
       drawMask(pane.mask, lane, place, light, { inks: s.inks, theme: s.theme, room: s.sizes.mask,
-        isPlaying: frame.isPlaying });
+        isPlaying: frame.isPlaying, textAt: (read) => textToken(s.run, lane, read) });
     }
     const gap = frame.isThrottled ? LIVE_MS : frame.isPlaying ? PLAYING_MS : 0;
     if (!frame.isAsked && now - pane.countedAt < gap) return;

@@ -5,7 +5,7 @@ const SpecVizSelect = (function () {
   const { clamp } = SpecVizRun;
   const { placeOf, isTold, walked, lookOf, ghostLook } = SpecVizTime;
   const { tokenAt, originWords } = SpecVizText;
-  const { cellAt } = SpecVizMask;
+  const { cellAt, stepInMask, maskWords } = SpecVizMask;
   const { roundUnder } = SpecVizChart;
   const { rowSaid } = SpecVizTable;
 
@@ -19,7 +19,7 @@ const SpecVizSelect = (function () {
 
   function isSame(one, other) {
     return one === other || Boolean(one && other && one.lane === other.lane && one.index === other.index &&
-      one.row === other.row && one.column === other.column);
+      one.row === other.row && one.column === other.column && one.prefix === other.prefix);
   }
 
   // With nothing chosen the card goes with the walk: the row it came to last, in the end what ended it.
@@ -93,7 +93,8 @@ const SpecVizSelect = (function () {
     });
   }
 
-  function listenMask(view, laneOf, timeOf, choose) {
+  // `textAt(lane, place)` gives the token at a place of the text that a lane reads.
+  function listenMask(view, laneOf, timeOf, choose, { tellRow, textAt }) {
     const at = (event) => {
       const lane = laneOf();
       const place = lane ? placeOf(lane, timeOf(lane)) : null;
@@ -103,6 +104,19 @@ const SpecVizSelect = (function () {
     view.canvas.addEventListener("pointermove", (event) => choose("hover", laneOf(), at(event)));
     view.canvas.addEventListener("pointerleave", () => choose("hover", laneOf(), null));
     view.canvas.addEventListener("click", (event) => choose("pin", laneOf(), at(event)));
+    view.canvas.addEventListener("blur", () => choose("hover", laneOf(), null));
+    view.canvas.addEventListener("keydown", (event) => {
+      const lane = laneOf();
+      const place = lane ? placeOf(lane, timeOf(lane)) : null;
+      const cell = place ? stepInMask(view, event.key, place.index) : null;
+      const isPin = event.key === "Enter" && Boolean(place) && Boolean(view.cell);
+      if (!cell && !isPin) return;
+      if (cell) view.cell = { index: place.index, ...cell };
+      choose(isPin ? "pin" : "hover", lane, view.cell);
+      if (cell) tellRow(maskWords(place.round, cell, (read) => textAt(lane, read)));
+      event.preventDefault();
+      event.stopPropagation();
+    });
   }
 
   // Columns of the chart of rounds: pointing lights a round, a click goes there.

@@ -191,30 +191,6 @@ def test_pointing_lights_row_and_ancestors_and_a_click_keeps_them(stage: Any) ->
     assert set(box.evaluate(lit)) == {""}
 
 
-def test_pointing_at_a_cell_of_the_mask_lights_both_its_nodes(stage: Any) -> None:
-    seek(stage, round_of(2, 1)["at"][3])
-    lane(stage, 2).locator(".sv-explain").click()
-    settle(stage)
-    at = stage.evaluate(
-        """() => {
-          const box = document.querySelector(".sv-mask").getBoundingClientRect();
-          return [box.width, box.height];
-        }"""
-    )
-    cell = (at[1] - 38) / 13  # 13 rows, a head of 34 px and 4 px below
-    left = at[0] - 6 - 13 * cell
-    position = {"x": left + 7.4 * cell, "y": 34 + 8.4 * cell}
-    stage.locator(".sv-mask").hover(position=position)
-    settle(stage)
-    tree = lane(stage, 2).locator(".sv-tree")
-    assert tree.locator('[data-lit="self"]').get_attribute("data-row") == "8"
-    text = round_of(2, 1)["tree"]["text"]
-    assert stage.locator(".sv-maskwords").text_content() == (
-        f"Row 8 “{text[8]}” may read row 7 “{text[7]}”."
-    )
-    assert tree.locator('[data-row="7"]').get_attribute("data-lit") == "above"
-
-
 def test_the_tree_can_be_walked_with_the_keyboard(stage: Any) -> None:
     seek(stage, round_of(2, 1)["at"][3])
     lane(stage, 2).locator(".sv-tree").focus()

@@ -171,7 +171,7 @@ const SpecVizStage = (function () {
       isAsked = false;
       drawTransport(page.transport, player, { end, isLive: isLive(), round: lead ? lead.rounds.length + 1 : 1 });
       if (lead) drawTicks(page.transport.scrub, run, lead, player.axis, s.sizes.scrub, s.inks, s.theme, s.filter);
-      speaker.speak(now, run, (one) => placeOf(one, timeOf(one)));
+      speaker.speak(now, run, (one) => placeOf(one, timeOf(one)), player.isPlaying || player.isFollowing ? null : lead);
       look.tell(s, timeOf);
     }
 

@@ -7,8 +7,19 @@ from typing import Any
 
 import pytest
 
+from specviz.words import tell
 from tests.grown import sampled_run
-from tests.ui.stage_harness import ENDS, ITEMS, items_of, lane, seek, send, settle, stage_page
+from tests.ui.stage_harness import (
+    ENDS,
+    ITEMS,
+    items_of,
+    lane,
+    round_of,
+    seek,
+    send,
+    settle,
+    stage_page,
+)
 
 pytestmark = pytest.mark.browser
 LEAD = 1
@@ -147,3 +158,20 @@ def test_keys_in_the_text_are_spoken_and_leave_no_preview_behind(chromium: Any) 
         page.keyboard.press("Tab")
         settle(page)
         assert page.locator(".sv-card").inner_text() == pinned
+
+
+def test_each_phase_that_is_stepped_to_is_spoken(chromium: Any) -> None:
+    """Only rounds that were over were told, so steps within one were silent."""
+    item = round_of(LEAD, 1)
+    spoken = list[str]()
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        page.evaluate(f"stage.go({{lane: {LEAD}, round: 1, row: 1}})")
+        for moment in item["at"][1:]:
+            seek(page, moment)
+            settle(page)
+            spoken.append(str(page.locator(".sv-spoken").text_content()))
+    drafted, rows = item["num_drafted"], item["rows_written"]
+    assert spoken[0].endswith(f"Round 2, draft over: {drafted} tokens drafted, none checked yet.")
+    assert spoken[1].endswith(f"Round 2, verify over: one pass of the target has read {rows} rows.")
+    assert spoken[2].endswith(tell(item["sentence"]))

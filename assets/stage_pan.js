@@ -59,7 +59,9 @@ const SpecVizPan = (function () {
         view.isDragged = true;
         view.boxNode.setPointerCapture(from.id);
       }
-      if (view.isDragged) panTo(view, from.left - dx, from.top - dy);
+      // Up and down belongs to the page until the tree was tapped (its style sheet says the same).
+      const isOwn = event.pointerType !== "touch" || document.activeElement === view.root;
+      if (view.isDragged) panTo(view, from.left - dx, from.top - (isOwn ? dy : 0));
     });
     const release = () => { from = null; };
     view.boxNode.addEventListener("pointerup", release);

@@ -41,12 +41,19 @@ def source() -> str:
 
 @contextmanager
 def stage_page(
-    browser: Any, *, width: int = 1280, height: int = 900, dark: bool = False, calm: bool = False
+    browser: Any,
+    *,
+    width: int = 1280,
+    height: int = 900,
+    dark: bool = False,
+    calm: bool = False,
+    touch: bool = False,
 ) -> Iterator[Any]:
     """A page with `stage` mounted. Errors and outside requests raise when the page is left."""
     troubles: list[str] = []
     context = browser.new_context(
         viewport={"width": width, "height": height},
+        has_touch=touch,
         reduced_motion="reduce" if calm else "no-preference",
     )
     page = context.new_page()

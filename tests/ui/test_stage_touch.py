@@ -1,0 +1,80 @@
+"""The stage under a finger: a tap is a click, and a tree that was tapped moves instead of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.ui.stage_harness import (
+    ITEMS,
+    items_of,
+    lane,
+    round_of,
+    seek,
+    send,
+    settle,
+    stage_page,
+)
+from tests.ui.test_stage_speed import long_run
+
+pytestmark = pytest.mark.browser
+NODE = '.sv-tree [data-row="8"]'
+
+
+@pytest.fixture
+def phone(chromium: Any) -> Iterator[Any]:
+    with stage_page(chromium, width=390, height=844, touch=True) as page:
+        send(page, ITEMS)
+        seek(page, round_of(2, 1)["at"][3])
+        settle(page)
+        yield page
+
+
+def drag(page: Any, box: Any, by: int) -> None:
+    """A finger put down in the middle of `box` and moved `by` pixels down."""
+    at = box.bounding_box()
+    x, y = at["x"] + at["width"] / 2, at["y"] + at["height"] / 2
+    fingers = page.context.new_cdp_session(page)
+    for step in range(9):
+        kind = "touchMove" if step else "touchStart"
+        point = {"x": x, "y": y + by * step / 8}
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [point]})
+        page.wait_for_timeout(16)
+    fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_timeout(150)
+
+
+def scrolled(page: Any) -> int:
+    return int(page.evaluate("scrollY"))
+
+
+def test_a_tap_keeps_a_row_and_opens_its_card(phone: Any) -> None:
+    lane(phone, 2).locator(NODE).tap()
+    settle(phone)
+    assert lane(phone, 2).locator('[data-lit="self"]').first.get_attribute("data-row") == "8"
+    assert round_of(2, 1)["tree"]["text"][8] in phone.locator(".sv-card").inner_text()
+
+
+def test_a_large_tree_moves_under_a_finger_once_it_was_tapped(chromium: Any) -> None:
+    """Every drag scrolled the page: what lay below in a tall tree could not be reached by touch."""
+    items = items_of(long_run(3))
+    with stage_page(chromium, width=390, height=844, touch=True) as phone:
+        send(phone, items)
+        seek(phone, next(item for item in items if item["kind"] == "round")["at"][3])
+        settle(phone)
+        box = phone.locator(".sv-treebox[data-pans=true] >> visible=true").first
+        tree = box.locator(".sv-tree")
+        box.scroll_into_view_if_needed()
+        before, moved = scrolled(phone), tree.get_attribute("style")
+        drag(phone, box, -60)
+        assert scrolled(phone) > before
+        assert tree.get_attribute("style") == moved
+        box.tap(position={"x": 5, "y": 5})
+        settle(phone)
+        before = scrolled(phone)
+        drag(phone, box, 60)
+        drag(phone, box, -40)
+        assert scrolled(phone) == before
+        assert tree.get_attribute("style") != moved

@@ -17,6 +17,8 @@ from specviz.presets import LlamaShape
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+PICKLED = "pytorch_model.bin"
+PICKLED_INDEX = "pytorch_model.bin.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _LFS_POINTER = b"version https://git-lfs"
 _MAX_HEADER_BYTES = 100_000_000  # the format's own limit
@@ -87,6 +89,18 @@ def safetensors_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     if size != 8 + header_bytes + end:
         raise ValueError(_cut(path, size, f"{8 + header_bytes + end:,}"))
     return {name: tuple(entry["shape"]) for name, entry in entries.items()}
+
+
+def shards_of(folder: Path, index: str) -> list[Path]:
+    """The files that an index names, beside it. ValueError: it names none, or some elsewhere."""
+    homes = read_json(folder / index).get("weight_map")
+    if not isinstance(homes, dict) or not homes:
+        raise ValueError(f"{index} has no weight_map: fetch it again.")
+    names = sorted({str(name) for name in homes.values()})
+    for name in names:
+        if Path(name).name != name:
+            raise ValueError(f"{index} names {name!r}: expected a file beside it.")
+    return [folder / name for name in names]
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -19,18 +19,18 @@ from torch import Tensor
 
 from specviz.lm.checkpoint_files import (
     INDEX,
+    PICKLED,
+    PICKLED_INDEX,
     PICKLES,
     WEIGHTS,
-    read_json,
     readable_size,
     safetensors_shapes,
+    shards_of,
     tensor_shapes,
 )
 from specviz.lm.folder import cut_short
 
 SAFETENSORS = ".safetensors"
-PICKLED = "pytorch_model.bin"
-PICKLED_INDEX = "pytorch_model.bin.index.json"
 # Beside a published head lies what its training left behind.
 NO_WEIGHTS = ("optimizer", "scheduler", "scaler", "rng_state", "training_args")
 UNREADABLE = (RuntimeError, EOFError, KeyError, ValueError, OSError, AttributeError, IndexError)
@@ -70,18 +70,6 @@ def _files_of(folder: Path) -> list[Path]:
 
 def _may_hold_weights(path: Path, suffixes: tuple[str, ...]) -> bool:
     return path.suffix in suffixes and not path.name.startswith(NO_WEIGHTS)
-
-
-def shards_of(folder: Path, index: str) -> list[Path]:
-    """The files that an index names, beside it. ValueError: it names none, or some elsewhere."""
-    homes = read_json(folder / index).get("weight_map")
-    if not isinstance(homes, dict) or not homes:
-        raise ValueError(f"{index} has no weight_map: fetch it again.")
-    names = sorted({str(name) for name in homes.values()})
-    for name in names:
-        if Path(name).name != name:
-            raise ValueError(f"{index} names {name!r}: expected a file beside it.")
-    return [folder / name for name in names]
 
 
 def _safe(file: Path) -> dict[str, Tensor]:

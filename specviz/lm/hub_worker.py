@@ -20,10 +20,17 @@ from huggingface_hub import HfApi, hf_hub_download, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from huggingface_hub.hf_api import RepoSibling
 
-from specviz.lm.checkpoint_files import INDEX, PICKLES, WEIGHTS, sha256_of, tensor_shapes
+from specviz.lm.checkpoint_files import (
+    INDEX,
+    PICKLED,
+    PICKLED_INDEX,
+    PICKLES,
+    WEIGHTS,
+    sha256_of,
+    shards_of,
+    tensor_shapes,
+)
 from specviz.lm.child import end_with_parent, megabytes, say
-from specviz.lm.drafter_files import PICKLED, PICKLED_INDEX, shards_of
-from specviz.lm.safe_copy import make_safe
 from specviz.words import word
 
 CONFIG = "config.json"
@@ -52,7 +59,9 @@ def main(repository: str, revision: str, folder: Path, wanted: Wanted) -> None:
     except HfHubHTTPError as error:
         status = error.response.status_code
         sys.exit(REFUSALS.get(status, f"the Hub answered with status {status}"))
-    if wanted is of_target:
+    if wanted is of_target and any(folder.glob("*.bin")):
+        from specviz.lm.safe_copy import make_safe  # with torch, which all others do without
+
         make_safe(folder)
     key = "source.hub_kept" if kept else "source.hub"
     at = {"repository": repository, "revision": revision, "commit": commit[:12]}

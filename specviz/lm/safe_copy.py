@@ -13,8 +13,8 @@ from pathlib import Path
 from safetensors.torch import save_file
 from torch import Tensor
 
-from specviz.lm.checkpoint_files import INDEX, WEIGHTS
-from specviz.lm.drafter_files import PICKLED, PICKLED_INDEX, read_pickle, shards_of
+from specviz.lm.checkpoint_files import INDEX, PICKLED, PICKLED_INDEX, WEIGHTS, shards_of
+from specviz.lm.drafter_files import read_pickle
 
 
 def make_safe(folder: Path) -> None:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from specviz.catalogue import PublishedDrafter
-from specviz.lm.drafter_files import PICKLED, PICKLED_INDEX
+from specviz.lm.checkpoint_files import PICKLED, PICKLED_INDEX
 from specviz.lm.folder import tensors_of, tokenizer_of
 from specviz.lm.hub_worker import of_drafter, of_target
 from specviz.lm.plain import load_plain

@@ -166,7 +166,7 @@ const SpecVizStage = (function () {
       const lane = explained();
       if (lane) {
         drawPane(pane, page, s, { lane, time: timeOf(lane), chosen: chosenIn(lane), now, isAsked,
-          isThrottled: isThrottled(), isPlaying: player.isPlaying, act: { filter, goTo } });
+          isThrottled: isThrottled(), isPlaying: player.isPlaying, act: { filter, goTo, choose } });
       }
       isAsked = false;
       drawTransport(page.transport, player, { end, isLive: isLive(), round: lead ? lead.rounds.length + 1 : 1 });

@@ -31,7 +31,7 @@ const SpecVizPane = (function () {
   }
 
   // `frame` is {lane, time, chosen, now, isThrottled, isPlaying, isAsked, act}; `act` is
-  // {filter(length), goTo(lane, index)}.
+  // {filter(length), goTo(lane, index), choose(kind, lane, chosen)}.
   function drawPane(pane, page, s, frame) {
     const { lane, time, chosen, now, act } = frame;
     const place = placeOf(lane, time);
@@ -50,7 +50,8 @@ const SpecVizPane = (function () {
     drawNumbers(pane.numbers, s.run, lane, place, time, { filter: s.filter, onFilter: act.filter, chosen });
     drawCharts(pane.numbers, s.run, { lanes: s.run.lanes.filter((one) => s.shown.has(one)), lane, place, time, chosen,
       end: axisEnd(s.run, "time"), width: s.sizes.pane, inks: s.inks, theme: s.theme });
-    drawTables(page.table, lane, { chosen, place, onRound: (index) => act.goTo(lane, index) });
+    drawTables(page.table, lane, { chosen, place, onRound: (index) => act.goTo(lane, index),
+      onRow: (kind, index, row) => act.choose(kind, lane, row === null ? null : { index, row }) });
   }
 
   return { makePane, drawPane };

@@ -15,10 +15,11 @@ const SpecVizTable = (function () {
     return { root, rounds, rows, key: "", rowsKey: "", lane: null };
   }
 
-  // `look` is {chosen, place, onRound(index)}: what is chosen in the lane, and where the playhead stands.
+  // `look` is {chosen, place, onRound(index), onRow(kind, index, row)}: what is chosen in the lane, where the
+  // playhead stands, and who wants to know of a row that is previewed ("hover"; row null: no more) or kept ("pin").
   function drawTables(view, lane, look) {
     if (!view.root.open) return;
-    const { chosen, place, onRound } = look;
+    const { chosen, place, onRound, onRow } = look;
     const at = chosen ? chosen.index : place ? place.index : -1;
     const key = lane.rounds.length + SpecVizWords.language();
     if (view.key !== key || view.lane !== lane) {
@@ -28,17 +29,19 @@ const SpecVizTable = (function () {
     }
     light(view.rounds, at);
     const round = lane.rounds[at];
-    if (round) drawRows(view, lane, round, place && place.index === at ? place : null, chosen);
+    const onOne = (kind, row) => onRow(kind, at, row);
+    if (round) drawRows(view, lane, round, place && place.index === at ? place : null, { chosen, onOne });
     else view.rows.replaceChildren();
   }
 
-  function drawRows(view, lane, round, place, chosen) {
+  function drawRows(view, lane, round, place, { chosen, onOne }) {
     const key = [round.round, place ? lookKey(place) : ""].join();
     const rows = rowsAt(round, place);
     if (view.rowsKey !== key) {
       view.rowsKey = key;
       fill(view.rows, word("stage.rows_table", { lane: tell(lane.info.title), round: round.round }), "stage.row_column.",
         ROW_COLUMNS, rows.map((row) => [...rowCells(round, place, row), drawWords(lane, round, place, row)]));
+      view.rows.querySelectorAll("tbody > tr").forEach((line, i) => listenRow(line, rows[i], onOne));
       if (!rows.length && round.outcome === "plain") view.rows.append(el("p", "sv-none", word("stage.doing_nothing", { round: round.round })));
     }
     light(view.rows, chosen ? rows.indexOf(chosen.row) : -1);
@@ -50,6 +53,18 @@ const SpecVizTable = (function () {
     const lines = rows.map((cells) => el("tr", "", ...cells.map((cell) => el("td", "", cell))));
     box.replaceChildren(el("table", "", el("caption", "", caption), el("thead", "", el("tr", "", ...head)),
       el("tbody", "", ...lines)));
+  }
+
+  // As in the tree: pointing or the focus previews a row, a click or Enter keeps it.
+  function listenRow(line, row, onOne) {
+    const name = el("button", "sv-link", line.firstChild.textContent);
+    name.type = "button";
+    line.firstChild.replaceChildren(name);
+    line.addEventListener("pointerenter", () => onOne("hover", row));
+    line.addEventListener("pointerleave", () => onOne("hover", null));
+    name.addEventListener("focus", () => onOne("hover", row));
+    name.addEventListener("blur", () => onOne("hover", null));
+    line.addEventListener("click", () => onOne("pin", row));
   }
 
   function light(box, at) {

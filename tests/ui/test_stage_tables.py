@@ -134,3 +134,22 @@ def test_the_round_is_said_once_and_not_again_over_a_row(chromium: Any) -> None:
         page.evaluate("stage.go({})")
         settle(page)
         assert spoken(page) == said
+
+
+def test_a_row_of_the_table_previews_and_keeps_what_it_tells_of(grown: Any) -> None:
+    lit = lane(grown, 0).locator('.sv-tree [data-lit="self"]')
+    line = grown.locator(".sv-rowsbox tbody tr").nth(1)
+    line.hover()
+    settle(grown)
+    assert lit.get_attribute("data-row") == "2"
+    grown.mouse.move(5, 5)
+    settle(grown)
+    assert lit.count() == 0
+    line.locator("button").focus()
+    settle(grown)
+    assert lit.get_attribute("data-row") == "2"
+    grown.keyboard.press("Enter")
+    grown.locator(".sv").focus()
+    settle(grown)
+    assert lit.get_attribute("data-row") == "2"
+    assert line.get_attribute("data-lit") == "true"

@@ -36,13 +36,16 @@ const SpecVizPan = (function () {
   }
 
   function listenZoom(view) {
-    const step = (by) => {
+    // Who makes it larger by a finger wants to move it next.
+    const hold = (event) => event.pointerType === "touch" && view.root.focus({ preventScroll: true });
+    const step = (by, event) => {
+      hold(event);
       const at = ZOOMS.findIndex((zoom) => zoom >= view.shownScale - 0.01);
       view.scale = ZOOMS[clamp(at + by, 0, ZOOMS.length - 1)];
       sizeTree(view);
     };
-    view.zoom.out.addEventListener("click", () => step(-1));
-    view.zoom.into.addEventListener("click", () => step(1));
+    view.zoom.out.addEventListener("click", (event) => step(-1, event));
+    view.zoom.into.addEventListener("click", (event) => step(1, event));
     view.zoom.fit.addEventListener("click", () => {
       view.scale = view.scale === "fit" ? 1 : "fit";
       sizeTree(view);

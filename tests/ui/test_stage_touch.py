@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from specviz.words import word
 from tests.ui.stage_harness import (
     ITEMS,
     items_of,
@@ -78,3 +79,21 @@ def test_a_large_tree_moves_under_a_finger_once_it_was_tapped(chromium: Any) -> 
         drag(phone, box, -40)
         assert scrolled(phone) == before
         assert tree.get_attribute("style") != moved
+
+
+def test_a_tree_that_was_made_larger_by_a_finger_moves_at_once(chromium: Any) -> None:
+    items = items_of(long_run(3))
+    with stage_page(chromium, width=390, height=844, touch=True) as phone:
+        send(phone, items)
+        seek(phone, next(item for item in items if item["kind"] == "round")["at"][3])
+        settle(phone)
+        box = phone.locator(".sv-treebox[data-pans=true] >> visible=true").first
+        larger = phone.get_by_role("button", name=word("stage.zoom_in"), exact=True)
+        larger.locator("visible=true").first.tap()
+        settle(phone)
+        box.scroll_into_view_if_needed()
+        before, moved = scrolled(phone), box.locator(".sv-tree").get_attribute("style")
+        drag(phone, box, 60)
+        drag(phone, box, -40)
+        assert scrolled(phone) == before
+        assert box.locator(".sv-tree").get_attribute("style") != moved

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from specviz.drafters.growth import Work
 from specviz.lm.attention import causal_rows
+from specviz.lm.checkpoint_files import first_line
 from specviz.lm.device import Laps, placed_on
 from specviz.lm.draft_cache import FixedCache
-from specviz.lm.folder import first_line
 from specviz.lm.graphs import Recorder, Staging
 
 # T = committed tokens, n = rows of a pass, F = width of the target's features, H = hidden size,

@@ -1,7 +1,8 @@
 """Are a checkpoint's files whole, safe to read, and of the model they should be of?
 
 Reads headers and sizes only, so it takes milliseconds whatever the model's size, and never
-unpickles: a target's weights are safetensors or they are refused. Loading is not done here.
+unpickles: a target's weights are safetensors, or were rewritten as such (`safe_copy`). Loading is
+not done here.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ def check_folder(folder: Path) -> None:
     for path in sorted(folder.glob("tokenizer*.json")):
         read_json(path)
     tensor_shapes(folder)
+
+
+def has_only_pickles(folder: Path) -> bool:
+    """Whether its weights are there, under their usual names, and none of them as safetensors."""
+    is_safe = (folder / WEIGHTS).exists() or (folder / INDEX).exists()
+    return not is_safe and any((folder / name).exists() for name in (PICKLED, PICKLED_INDEX))
 
 
 def check_shape(folder: Path, shape: LlamaShape) -> None:
@@ -118,6 +125,17 @@ def read_json(path: Path) -> dict[str, Any]:
 def sha256_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cut_short(folder: Path, error: Exception) -> str:
+    return (
+        f"The weights in {folder} cannot be read ({first_line(error)}); "
+        "a file may be cut short or missing: fetch them again."
+    )
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")
 
 
 def _sharded(folder: Path) -> dict[str, tuple[int, ...]]:

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import LlamaConfig
 
+from specviz.lm.checkpoint_files import first_line
 from specviz.lm.device import placed_on
 from specviz.lm.draft_cache import DraftCache, FixedCache, GrowingCache
-from specviz.lm.folder import first_line
 from specviz.lm.linear import Linear, best_linear
 from specviz.lm.packed import DoubledNorm
 from specviz.lm.packed_attention import HeadShape, Rotation

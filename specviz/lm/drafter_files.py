@@ -23,12 +23,12 @@ from specviz.lm.checkpoint_files import (
     PICKLED_INDEX,
     PICKLES,
     WEIGHTS,
+    cut_short,
     readable_size,
     safetensors_shapes,
     shards_of,
     tensor_shapes,
 )
-from specviz.lm.folder import cut_short
 
 SAFETENSORS = ".safetensors"
 # Beside a published head lies what its training left behind.

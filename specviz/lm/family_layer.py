@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel
 
 from specviz.lm.attention import additive_mask
-from specviz.lm.folder import first_line
+from specviz.lm.checkpoint_files import first_line
 from specviz.lm.plain_cache import PlainCache
 
 # n = rows of a pass, m = keys that `visible` speaks of, H = hidden size

@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
+from specviz.lm.checkpoint_files import cut_short, first_line
 from specviz.lm.mimo import register_mimo
 
 
@@ -71,19 +72,8 @@ def require_safetensors(folder: Path) -> None:
         )
 
 
-def cut_short(folder: Path, error: Exception) -> str:
-    return (
-        f"The weights in {folder} cannot be read ({first_line(error)}); "
-        "a file may be cut short or missing: fetch them again."
-    )
-
-
 def lacking(folder: Path, names: list[str]) -> str:
     return (
         f"The weights in {folder} lack {len(names)} tensors of the model, {names[0]} among them; "
         "fetch the checkpoint again."
     )
-
-
-def first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from specviz.lm.base import LanguageModel
-from specviz.lm.folder import first_line
+from specviz.lm.checkpoint_files import first_line
 from specviz.lm.graphs import EagerRecorder, GraphRecorder, Recorder, why_no_graphs
 from specviz.lm.lean import LeanBody, why_not_lean
 from specviz.lm.plain import PlainLM

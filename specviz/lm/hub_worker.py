@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from huggingface_hub import HfApi, hf_hub_download, snapshot_download
@@ -62,7 +62,7 @@ def main(repository: str, revision: str, folder: Path, wanted: Wanted) -> None:
     if wanted is of_target and any(folder.glob("*.bin")):
         from specviz.lm.safe_copy import make_safe  # with torch, which all others do without
 
-        make_safe(folder)
+        make_safe(folder, folder)
     key = "source.hub_kept" if kept else "source.hub"
     at = {"repository": repository, "revision": revision, "commit": commit[:12]}
     say(source=word(key, **at))
@@ -147,9 +147,10 @@ def _pickles(there: set[str]) -> list[str]:
 def _download(repository: str, revision: str, folder: Path, wanted: Wanted) -> str:
     commit, listed = _listing(repository, revision)
     files = {name: listed[name] for name in wanted(listed)}
-    total = sum(file.size or 0 for file in files.values())
-    if total > (free := shutil.disk_usage(folder).free):
-        sizes = f"it needs {megabytes(total)}, {megabytes(free)} are free"
+    sizes_of = {name: file.size or 0 for name, file in files.items()}
+    total, needed = sum(sizes_of.values()), room_for(sizes_of, is_rewritten=wanted is of_target)
+    if needed > (free := shutil.disk_usage(folder).free):
+        sizes = f"it needs {megabytes(needed)}, {megabytes(free)} are free"
         raise ValueError(f"No space left on device: {sizes}")
     say(total=total)
     for name, file in files.items():
@@ -158,6 +159,12 @@ def _download(repository: str, revision: str, folder: Path, wanted: Wanted) -> s
         _check(folder / name, file)
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     return commit
+
+
+def room_for(sizes: Mapping[str, int], *, is_rewritten: bool) -> int:
+    """Bytes on the disk for files of these sizes; a pickle goes when its copy beside it is whole."""
+    pickles = (size for name, size in sizes.items() if name.endswith(".bin"))
+    return sum(sizes.values()) + (max(pickles, default=0) if is_rewritten else 0)
 
 
 def _listing(repository: str, revision: str) -> tuple[str, dict[str, RepoSibling]]:

@@ -11,9 +11,8 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from specviz.lm.checkpoint_files import INDEX, WEIGHTS, read_json, safetensors_shapes
+from specviz.lm.checkpoint_files import INDEX, WEIGHTS, cut_short, read_json, safetensors_shapes
 from specviz.lm.drafter_files import SAFETENSORS, read_tensors
-from specviz.lm.folder import cut_short
 
 
 def names_in(folder: Path) -> dict[str, Path]:

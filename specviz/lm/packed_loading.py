@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from specviz.lm.folder import config_of, first_line, lacking, tensors_of
+from specviz.lm.checkpoint_files import first_line
+from specviz.lm.folder import config_of, lacking, tensors_of
 from specviz.lm.linear import Linear, PackedLinear, why_not_packed
 from specviz.lm.low_rank import Updates, tuned
 from specviz.lm.packed import (

@@ -19,7 +19,8 @@ from transformers import AutoModelForCausalLM
 
 from specviz.lm.attention import additive_mask, causal_rows, visible_rows
 from specviz.lm.base import FeatureTap, KVCache, LMOutput
-from specviz.lm.folder import config_of, cut_short, lacking, require_safetensors
+from specviz.lm.checkpoint_files import cut_short
+from specviz.lm.folder import config_of, lacking, require_safetensors
 from specviz.lm.low_rank import Updates, tuned
 from specviz.lm.plain_cache import PlainCache
 from specviz.lm.spread import check_places

@@ -13,7 +13,8 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,8 +24,9 @@ from filelock import FileLock, Timeout
 
 from specviz.catalogue import PublishedDrafter
 from specviz.config import TargetSpec
-from specviz.lm.checkpoint_files import check_folder, read_json, sha256_of
+from specviz.lm.checkpoint_files import check_folder, has_only_pickles, read_json, sha256_of
 from specviz.lm.child import SourceError, folder_bytes
+from specviz.lm.own_pickles import safe_folder
 from specviz.lm.sources import (
     Acquired,
     DiskFullError,
@@ -63,8 +65,11 @@ def fetch(spec: TargetSpec) -> Generator[Progress, None, Checkpoint]:
     """
     if spec.path:
         folder = Path(spec.path)
+        source = word("source.folder", name=folder.name)
+        if has_only_pickles(folder):
+            folder = yield from _safe_copy_of(folder, spec)
         _check_local(folder)
-        return Checkpoint(folder, word("source.folder", name=folder.name))
+        return Checkpoint(folder, source)
     if spec.repository:
         return (yield from fetch_from(HubSource(spec.repository, "main", spec.is_gated), spec))
     if spec.name not in WEIGHT_SOURCES:
@@ -87,7 +92,7 @@ def fetch_from(sources: Sources, spec: TargetSpec) -> Generator[Progress, None, 
     """As `fetch`, for a target whose sources are known."""
     root = cache_root()
     folder = root / re.sub(r"[^\w.-]+", "--", spec.name)
-    try:
+    with _told_of_cache(spec):
         kept = _cached(folder, sources)
         if isinstance(kept, Checkpoint):
             return kept
@@ -97,8 +102,28 @@ def fetch_from(sources: Sources, spec: TargetSpec) -> Generator[Progress, None, 
             return (yield from _fetch_locked(sources, spec, folder))
         finally:
             lock.release()
+
+
+def _safe_copy_of(folder: Path, spec: TargetSpec) -> Generator[Progress, None, Path]:
+    """Of a person's own folder whose weights are pickles."""
+    _need_tokenizer(folder)
+    root = cache_root()
+    with _told_of_cache(spec):
+        root.mkdir(parents=True, exist_ok=True)
+        lock = yield from _locked(root / f"pickled--{folder.name}.lock", work=root)
+        try:
+            return (yield from safe_folder(folder, root))
+        finally:
+            lock.release()
+
+
+@contextmanager
+def _told_of_cache(spec: TargetSpec) -> Iterator[None]:
+    """WeightsUnavailable, with the folder and the fix, if the cache cannot be used."""
+    try:
+        yield
     except OSError as error:
-        told = {"title": spec.title, "folder": str(root)}
+        told = {"title": spec.title, "folder": str(cache_root())}
         if is_disk_full(error):
             raise WeightsUnavailable(message("refusal.cache_full", **told)) from error
         told["reason"] = str(error.strerror or error)
@@ -198,6 +223,10 @@ def _check_local(folder: Path) -> None:
         raise ValueError(
             f"{error.filename or folder} cannot be read ({error.strerror}): check its permissions."
         ) from error
+    _need_tokenizer(folder)
+
+
+def _need_tokenizer(folder: Path) -> None:
     if not any((folder / name).is_file() for name in TOKENIZER_FILES):
         raise ValueError(
             f"{folder.name} has no tokenizer (tokenizer.json): copy it there from where the model "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from specviz.catalogue import PublishedDrafter
+from specviz.lm import child
 from specviz.lm.checkpoint_files import PICKLED, PICKLED_INDEX
 from specviz.lm.folder import tensors_of, tokenizer_of
-from specviz.lm.hub_worker import of_drafter, of_target
+from specviz.lm.hub_worker import CONFIG, of_drafter, of_target, room_for
 from specviz.lm.plain import load_plain
 from specviz.lm.safe_copy import make_safe
 from specviz.lm.weights import WeightsUnavailable, fetch, fetch_drafter
-from specviz.presets import PUBLISHED, hub_target
+from specviz.presets import PUBLISHED, hub_target, local_target
+from specviz.trace import Progress
+from specviz.words import tell
 from tests.lm.standins import REPOSITORY, HubServer, drained
 
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
@@ -113,7 +117,7 @@ def test_a_pickled_target_is_rewritten_and_decodes_as_it_did(
 def test_a_head_that_is_the_embedding_is_written_once_for_each_name(tmp_path: Path) -> None:
     table = torch.arange(6.0).view(3, 2)
     write_pickles(tmp_path, {"embed": table, "head": table}, 1)
-    make_safe(tmp_path)
+    make_safe(tmp_path, tmp_path)
     assert all(torch.equal(t, table) for t in load_file(tmp_path / "model.safetensors").values())
 
 
@@ -136,6 +140,80 @@ def test_a_pickled_target_that_would_run_code_is_refused_and_does_not(
         drained(fetch(hub_target(REPOSITORY)))
     assert not (tmp_path / "ran").exists()
     assert not list(own_cache.glob("hub--*/*"))
+
+
+def test_room_is_asked_for_what_is_written_anew_beside_it() -> None:
+    sizes = {PICKLED_INDEX: 1, "pytorch_model-00001-of-00002.bin": 30, CONFIG: 2}
+    sizes |= {"pytorch_model-00002-of-00002.bin": 50}
+    assert room_for(sizes, is_rewritten=True) == 133  # the largest is here twice for a while
+    assert room_for(sizes, is_rewritten=False) == 83
+    assert room_for({CONFIG: 2, "model.safetensors": 50}, is_rewritten=True) == 52
+
+
+@pytest.fixture
+def mine(tiny_checkpoint: Path, tmp_path: Path) -> Path:
+    """A person's own folder: model and tokenizer, without the weights."""
+    return without_weights(tiny_checkpoint, tmp_path / "mine")
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker's work in this process, where no libraries need be imported first."""
+
+    def run(job: child.Job) -> Generator[Progress, None, list[str]]:
+        assert job.command[1:3] == ["-m", "specviz.lm.safe_copy"]
+        key, values = job.message
+        yield Progress("fetch", (key, {**values, "size": ""}))
+        make_safe(*map(Path, job.command[3:]))
+        return []
+
+    monkeypatch.setattr(child, "run", run)
+
+
+@pytest.mark.usefixtures("here")
+def test_an_own_folder_of_pickles_is_copied_once_and_left_as_it_is(
+    tiny_checkpoint: Path, mine: Path, own_cache: Path
+) -> None:
+    tensors, device = load_file(tiny_checkpoint / "model.safetensors"), torch.device("cpu")
+    write_pickles(mine, tensors, 2)
+    before = {path.name: path.read_bytes() for path in mine.iterdir()}
+    checkpoint, told = drained(fetch(local_target(str(mine))))
+    assert (checkpoint.source, checkpoint.folder.parent) == ("local folder mine", own_cache)
+    assert any("Rewriting the pickled weights of mine" in tell(step.message) for step in told)
+    ours, truth = (
+        load_plain(folder, dtype=torch.float32, device=device).stock_logits([3, 1, 4])
+        for folder in (checkpoint.folder, tiny_checkpoint)
+    )
+    assert torch.equal(ours, truth)
+    assert {path.name: path.read_bytes() for path in mine.iterdir()} == before
+    assert drained(fetch(local_target(str(mine)))) == (checkpoint, [])
+    write_pickles(mine, tensors, 1)  # now both; the index still says which files count
+    again, told = drained(fetch(local_target(str(mine))))
+    assert again.folder != checkpoint.folder
+    assert told
+    assert [path for path in own_cache.iterdir() if path.is_dir()] == [again.folder]
+
+
+def test_an_own_pickle_that_would_run_code_is_refused_and_does_not(
+    mine: Path, own_cache: Path, tmp_path: Path
+) -> None:
+    torch.save({"lm_head.weight": Evil(tmp_path / "ran")}, mine / PICKLED)
+    with pytest.raises(ValueError, match=r"more than tensors.* could run code, so it is refused"):
+        drained(fetch(local_target(str(mine))))
+    assert not (tmp_path / "ran").exists()
+    assert not [path for path in own_cache.iterdir() if path.is_dir()]
+
+
+@pytest.mark.usefixtures("here")
+def test_an_own_pickle_that_cannot_be_used_is_told_of(mine: Path, own_cache: Path) -> None:
+    torch.save({"lm_head.weight": torch.zeros(4000)}, mine / PICKLED)
+    (mine / PICKLED).write_bytes((mine / PICKLED).read_bytes()[:9000])
+    with pytest.raises(ValueError, match="cut short: fetch it again"):
+        drained(fetch(local_target(str(mine))))
+    assert not [path for path in own_cache.iterdir() if path.is_dir()]
+    (mine / "tokenizer.json").unlink()
+    with pytest.raises(ValueError, match="no tokenizer"):
+        drained(fetch(local_target(str(mine))))
 
 
 def test_a_target_with_a_sentencepiece_tokenizer_alone_can_be_read(tmp_path: Path) -> None:

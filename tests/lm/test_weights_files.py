@@ -173,7 +173,7 @@ class Evil:
         return Path.write_text, (self.marker, "code ran")
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "consolidated.00.pth"])
+@pytest.mark.parametrize("name", ["model.pt", "consolidated.00.pth"])
 def test_pickles_are_refused_and_never_run(folder: Path, tmp_path: Path, name: str) -> None:
     """Loaders that fall back to a pickle when safetensors are absent run whatever it holds."""
     marker = tmp_path / "marker"

@@ -181,6 +181,12 @@ def hub_target(repository: str) -> TargetSpec:
     return next(known, unknown)
 
 
+def hub_name(spec: TargetSpec) -> str:
+    """Its repository on the Hub; "" of a local folder."""
+    sources = WEIGHT_SOURCES.get(spec.name)
+    return spec.repository or (sources.hub.repository if sources is not None else "")
+
+
 def local_target(path: str) -> TargetSpec:
     """A user's own checkpoint folder as a target. What is in it is checked when it is fetched."""
     folder = Path(path).expanduser().resolve()

@@ -55,6 +55,14 @@ def dialect_of(checkpoint: DrafterCheckpoint, kit: TargetKit) -> Dialect:
     )
 
 
+def verifier_of(config: Mapping[str, Any]) -> str:
+    """The target that a config.json of speculators names; "" if it names none."""
+    found: Any = config
+    for key in ("speculators_config", "verifier", "name_or_path"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
 def _check_kind(checkpoint: DrafterCheckpoint) -> None:
     config = checkpoint.config
     kind = config.get("speculators_model_type")

@@ -10,8 +10,10 @@ from collections.abc import Generator, Sequence
 from specviz.config import LaneSpec
 from specviz.drafters import NEEDS_WEIGHTS
 from specviz.drafters.base import Drafter, backbone_of
+from specviz.drafters.eagle3_dialect import verifier_of
 from specviz.drafters.probe import Agreement, first_agreement, probe_tokens
 from specviz.engine.store import ReadyTarget
+from specviz.presets import hub_name
 from specviz.trace import Progress
 from specviz.words import Refusal, message, recognised, word
 
@@ -22,8 +24,12 @@ def probe_all(
     target: ReadyTarget, lanes: Sequence[LaneSpec], drafters: Sequence[Drafter]
 ) -> Generator[Progress, None, None]:
     """Progress for each that is probed; all must be started afterwards. The result is kept, and a
-    drafter that was hardly ever right says so of itself."""
+    drafter that was hardly ever right, or names another target, says so of itself."""
     for lane, drafter in zip(lanes, drafters, strict=True):
+        if (told := _other_target(target, lane.drafter)) is not None:
+            drafter.description = word("drafts.other_target", network=drafter.description, **told)
+            title = recognised(drafter.title, "drafter.")
+            yield Progress("load", message("progress.other_target", title=title, **told))
         if not _is_unproven(target, lane.drafter):
             continue
         key = (lane.drafter, lane.knobs)
@@ -45,6 +51,27 @@ def _is_unproven(target: ReadyTarget, drafter: str) -> bool:
     if checkpoint is None:
         return drafter == DRAFT_MODEL and target.own_draft is not None
     return "specviz_target" not in checkpoint.config
+
+
+def _other_target(target: ReadyTarget, drafter: str) -> dict[str, str] | None:
+    """The target that the drafter names and the one that is here, if both are known and differ.
+
+    By the last part of a name: the same weights lie in several accounts. A folder of one's own may
+    be called anything.
+    """
+    checkpoint = target.checkpoints.get(NEEDS_WEIGHTS.get(drafter, drafter))
+    named, here = (
+        verifier_of({} if checkpoint is None else checkpoint.config),
+        hub_name(target.spec),
+    )
+    if not named or not here or _bare(named) == _bare(here):
+        return None
+    return {"verifier": named, "target": here}
+
+
+def _bare(name: str) -> str:
+    """ "meta-llama/Meta-Llama-3.1-8B" -> "llama-3.1-8b", as it is called elsewhere."""
+    return name.rstrip("/").rpartition("/")[2].lower().removeprefix("meta-")
 
 
 def _agreement(target: ReadyTarget, drafter: Drafter) -> Agreement:

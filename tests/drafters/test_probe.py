@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from specviz.config import LaneSpec, Request
 from specviz.drafters.base import DraftContext, Outcome, Proposal
 from specviz.drafters.draft_model import DraftModel, DraftModelConfig
 from specviz.drafters.probe import NUM_PLACES, Agreement, first_agreement, probe_tokens
 from specviz.engine import Engine
-from specviz.lm.checkpoints import save_checkpoint
+from specviz.engine.probing import probe_all
+from specviz.lm.checkpoints import DrafterCheckpoint, save_checkpoint
 from specviz.presets import local_target
 from specviz.session import drain
 from specviz.trace import LaneEnd, LaneStart, Progress, RoundTrace
@@ -19,6 +23,7 @@ from specviz.views.lineup import lane_item
 from specviz.words import tell
 from tests.drafters.checkpoints import MAKERS
 from tests.engine.lanes import kit_of
+from tests.engine.test_trained import ready
 from tests.models import tiny, tiny_folder, tiny_tokenizer
 
 TOKENS = list(range(10, 50))
@@ -88,6 +93,41 @@ def test_the_text_is_the_models_own_form_and_fits_its_context() -> None:
     assert chat[1] > plain[1]
     assert chat[0][chat[1] :] == plain[0][plain[1] :]
     assert len(probe_tokens(tiny_tokenizer(), 64)[0]) == 63
+
+
+@pytest.mark.parametrize(
+    ("verifier", "repository", "is_told"),
+    [
+        ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-Base", True),
+        ("Qwen/Qwen3-8B", "another/qwen3-8b", False),
+        ("meta-llama/Llama-3.1-8B-Instruct", "a/Meta-Llama-3.1-8B-Instruct", False),
+        ("Qwen/Qwen3-8B", "", False),  # a folder of one's own
+        (None, "Qwen/Qwen3-8B", False),
+        ({"not": "a name"}, "Qwen/Qwen3-8B", False),
+    ],
+)
+def test_a_drafter_that_names_another_target_says_so(
+    tmp_path: Path, verifier: Any, repository: str, is_told: bool
+) -> None:
+    target, drafter = ready(tiny_folder(tmp_path)), Named("a network")
+    target.spec = replace(target.spec, repository=repository)
+    config = {"speculators_config": {"verifier": {"name_or_path": verifier}}}
+    target.checkpoints["eagle3"] = DrafterCheckpoint(tmp_path, config, {})
+    lane = LaneSpec("eagle3")
+    target.agreements[lane.drafter, lane.knobs] = Agreement(12, 24)
+    drafters: Any = [drafter]
+    told = [tell(step.message) for step in probe_all(target, [lane], drafters)]
+    assert len(told) == is_told
+    assert (f"trained for {verifier}, and this target is {repository}" in "".join(told)) is is_told
+    assert (
+        f"warning: its config.json says that it was trained for {verifier}" in drafter.description
+    ) is is_told
+
+
+@dataclass
+class Named:
+    description: str
+    title: str = "EAGLE-3"
 
 
 def test_a_lane_of_a_drafter_for_another_target_says_so_and_goes_on(tmp_path: Path) -> None:

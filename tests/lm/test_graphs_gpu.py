@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
 import torch
 import transformers
 
+from specviz.engine.store import ModelStore
 from specviz.lm.base import FeatureTap
 from specviz.lm.graphed import graphed
 from specviz.lm.graphs import GraphRecorder, Staging
 from specviz.lm.lean import LeanBody
 from specviz.lm.plain import PlainLM
+from specviz.lm.quantised import why_not_quantised
 from specviz.lm.split_attention import attend, parts_of
 from specviz.lm.static import StaticLM
 from specviz.lm.stock import StockBody
 from specviz.tree import DraftTree
 from tests.engine.lanes import PLAIN, Setup, finish, registered
+from tests.lm.on_device import (
+    assert_models_switch,
+    assert_reads_alike,
+    quantised_pair,
+    sampled_answers,
+)
 from tests.lm.test_plain import random_tokens, random_tree
-from tests.models import family_config, random_model
+from tests.models import family_config, random_model, tiny_folder
 
 pytestmark = [
     pytest.mark.gpu,
@@ -68,6 +77,34 @@ def test_lanes_take_turns_and_end_as_they_do_alone():
                 lane.play_round()
     answers = [list(lane.tokens[len(p) :]) for lane, p in zip(lanes, prompts, strict=True)]
     assert answers == alone
+
+
+@pytest.mark.parametrize("form", ["nf4", "fp4"])
+def test_four_bit_layers_are_captured(tmp_path: Path, form):
+    """bitsandbytes' own kernels; they must wait for nothing while they are captured."""
+    if (reason := why_not_quantised(GPU)) is not None:
+        pytest.skip(reason)
+    folder = tiny_folder(tmp_path, intermediate_size=128)
+    plain, fast = quantised_pair(folder, form, GPU)
+    assert isinstance(fast, StaticLM), fast.path
+    assert_reads_alike(fast, plain, 0.03)
+
+
+def test_sampled_lanes_share_a_captured_model():
+    model = random_model(family_config("llama", num_hidden_layers=6, head_dim=16))
+    fast = graphed(PlainLM(model.to(GPU), 128))
+    assert isinstance(fast, StaticLM), fast.path
+    answers = sampled_answers(fast, GraphRecorder(GPU))
+    assert len(set(answers[0])) > 3
+    assert answers == answers[:1] * 4
+
+
+def test_models_take_turns_in_the_store(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("SPECVIZ_CACHE", str(tmp_path / "cache"))
+    folders = [tiny_folder(tmp_path / name, seed=i) for i, name in enumerate(("first", "second"))]
+    store = ModelStore()
+    assert store.device.type == "cuda"
+    assert_models_switch(store, folders, StaticLM)
 
 
 def test_bfloat16_stays_near_the_plain_path():

@@ -27,7 +27,7 @@ from specviz.drafters.lm_rows import LmRows
 from specviz.drafters.parts import known_ids
 from specviz.lm.base import FeatureTap, KVCache, LanguageModel
 from specviz.lm.checkpoints import DrafterCheckpoint
-from specviz.lm.device import Stopwatch
+from specviz.lm.device import Laps
 from specviz.lm.draft_lm import load_draft_lm, num_layers_of, num_own_parameters
 from specviz.lm.sampling import Sampler
 from specviz.tree import DraftTree
@@ -74,6 +74,7 @@ class DraftModel:
         chosen = _choose_draft(config, kit)
         self.lm, self.ids, self.description = chosen.lm, chosen.ids, chosen.description
         self.num_readable = chosen.num_readable
+        self.laps = Laps(self.lm.device)
         self.length = DraftLength(config.num_draft_tokens, is_adaptive=config.is_adaptive)
         self.top_k, self.budget = config.top_k, config.budget
         self.tokens: tuple[int, ...] = ()  # what the draft's cache is a cache of
@@ -107,9 +108,8 @@ class DraftModel:
         self.length.learn(drafted, len(outcome.verdict.accepted_rows))
 
     def _chain(self, context: DraftContext, cache: KVCache, length: int) -> Proposal:
-        watch = Stopwatch(self.lm.device)
-        path, rows, seconds = list(context.tokens), list[Tensor](), list[float]()
-        draft_probs = [1.0]
+        path, rows, draft_probs = list(context.tokens), list[Tensor](), [1.0]
+        self.laps.start()
         for _ in range(length):
             # The root, and a token accepted beyond the last draft.
             unread = self._readable(path[cache.length :])
@@ -123,12 +123,13 @@ class DraftModel:
                 q = float(rows[-1][token])
             path.append(token)
             draft_probs.append(q)
-            seconds.append(watch.lap())
+            self.laps.mark()
         self.tokens = tuple(path[: cache.length])
         tree = DraftTree.chain(context.tokens[-1], path[len(context.tokens) :])
         # The last row has no children. Likeliest tokens are point masses.
         child_probs = torch.stack([*rows, torch.zeros_like(rows[0])]) if rows else None
-        return Proposal(tree, tuple(draft_probs), child_probs, step_seconds=tuple(seconds))
+        seconds = self.laps.seconds(length)
+        return Proposal(tree, tuple(draft_probs), child_probs, step_seconds=seconds)
 
     @torch.inference_mode()
     def _tree(self, context: DraftContext, cache: KVCache, depth: int) -> Proposal:
@@ -196,10 +197,11 @@ class DraftIds:
         are no numbers."""
         own = logits[: len(self.known(num_known_tokens))].float()
         best = own.max(0)
-        place, q = int(best.indices), float((best.values - own.logsumexp(0)).exp())
+        chance = (best.values - own.logsumexp(0)).exp()
+        place, q = torch.stack((best.indices, chance.double())).tolist()  # one wait for a device
         if not isfinite(q):
             raise FloatingPointError(word("failure.draft_scores"))
-        return int(self.ids[place]), q
+        return int(self.ids[int(place)]), q
 
     def known(self, num_known_tokens: int) -> Tensor:
         """(n,) those that are tokens; ids behind them are padding."""

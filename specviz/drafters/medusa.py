@@ -22,7 +22,7 @@ from specviz.drafters.knobs import knob
 from specviz.drafters.medusa_files import HeadWeights, read_heads
 from specviz.drafters.static_growth import StaticTree, filled, likeliest_paths
 from specviz.lm.base import FeatureTap
-from specviz.lm.device import Stopwatch
+from specviz.lm.device import Laps
 from specviz.lm.linear import Linear, best_linear
 from specviz.words import message, word
 
@@ -58,7 +58,7 @@ class Medusa:
         rates = [head[: len(weights.ids)] for head in (measured or ASSUMED_RATES)[:count]]
         self.shape = StaticTree(likeliest_paths(rates, config.budget - 1))
         self.heads = MedusaHeads(weights, self.shape.depth, kit)
-        self.device = kit.device
+        self.laps = Laps(kit.device)
         self.description = word(
             "drafts.heads",
             heads=self.shape.depth,
@@ -71,15 +71,17 @@ class Medusa:
         """The target has read the prompt; the heads keep nothing of their own."""
 
     def propose(self, context: DraftContext) -> Proposal:
-        watch, root = Stopwatch(self.device), context.tokens[-1]
+        root = context.tokens[-1]
         count = self.shape.num_within(context.max_depth)
         if not count or context.features is None or not len(context.features):
             return nothing(root)  # after a prompt of one token, nothing is cached yet
         # The root is committed but not yet read. The last state there is belongs to the token
         # before it and chooses the root; head 0 there guesses what follows the root.
+        self.laps.start()
         guesses = self.heads.guess(context.features[-1:], self.shape.num_ranks)
+        self.laps.mark()
         found = [guesses[len(path) - 1][path[-1]] for path in self.shape.paths[:count]]
-        return filled(self.shape, root, found, (watch.lap(),))
+        return filled(self.shape, root, found, self.laps.seconds(1))
 
     def observe(self, outcome: Outcome) -> None:
         """The next state comes with the next context."""
@@ -114,8 +116,12 @@ class MedusaHeads:
         else:
             logits = torch.cat([head(hidden[i : i + 1]) for i, head in enumerate(self.logits)])
         log_probs, places = likeliest(logits, num_ranks)
-        pairs = zip(self.ids[places].tolist(), log_probs.tolist(), strict=True)
-        return [list(zip(*pair, strict=True)) for pair in pairs]
+        numbers = torch.stack((self.ids[places].double(), log_probs.double()))
+        tokens, chances = numbers.tolist()  # here the device is waited for
+        return [
+            list(zip(map(int, row), chance, strict=True))
+            for row, chance in zip(tokens, chances, strict=True)
+        ]
 
 
 def _target_logits(ids: Tensor, kit: TargetKit) -> Callable[[Tensor], Tensor]:

@@ -18,7 +18,7 @@ from specviz.engine.odds import row_odds, softmax_probs
 from specviz.engine.stopping import Cut, StopRule
 from specviz.engine.verify import Walk, verify, verify_one_hot
 from specviz.lm.base import KVCache, LanguageModel, LMOutput
-from specviz.lm.device import Stopwatch
+from specviz.lm.device import Laps, Stopwatch
 from specviz.lm.sampling import Chance, Sampler
 from specviz.lm.text import TokenText
 from specviz.trace import Candidate, EndReason, RoundTrace, Verdict
@@ -40,19 +40,13 @@ class LaneParts:
     stop: StopRule
 
 
-@dataclass(frozen=True, slots=True)
-class _Timing:
-    draft_seconds: float
-    verify_seconds: float
-    commit_seconds: float
-
-
 class Lane:
     def __init__(self, index: int, prompt_tokens: Sequence[int], parts: LaneParts) -> None:
         self.index = index
         self.parts = parts
         self.tokens = tuple(prompt_tokens)
         self.features = parts.features
+        self.laps = Laps(parts.target.device)
         self.num_rounds = 0
         self.clock_seconds = 0.0
         self.end_reason: EndReason | None = None
@@ -74,25 +68,25 @@ class Lane:
         parts.target.settle(parts.cache, parts.drafter.taps)
         context = self._context()
         settle(parts.drafter, context)
-        watch = Stopwatch(parts.target.device)
+        self.laps.start()
         proposal = parts.drafter.propose(context)
-        draft_seconds = watch.lap()
+        self.laps.mark()
         output = parts.target.read(proposal.tree, parts.cache, parts.drafter.taps)
         probs = PathProbs(parts.sampler, self.tokens, proposal, output.logits)
         probs.fetch()
-        verify_seconds = watch.lap()
+        self.laps.mark()
         whole, residual = self._verified(proposal, probs)
         tokens = _new_tokens(proposal, whole)
         cut = parts.stop.offer(tokens)
         verdict = whole.cut(cut.num_tokens, proposal.tree)
         self._commit(tokens[: cut.num_tokens], verdict, output)
-        commit_seconds = watch.lap()
+        self.laps.mark()
         parts.drafter.observe(self._outcome(proposal, verdict, output))
-        timing = _Timing(draft_seconds + watch.lap(), verify_seconds, commit_seconds)
+        self.laps.mark()
         self.end_reason = cut.reason
         if residual is None:
             residual = probs((0, *whole.accepted_rows)[-1])
-        round_ = self._traced(proposal, Walk(verdict, residual), output, probs, cut, timing)
+        round_ = self._traced(proposal, Walk(verdict, residual), output, probs, cut)
         self.clock_seconds += round_.seconds
         self.num_rounds += 1
         return round_
@@ -142,12 +136,13 @@ class Lane:
         output: LMOutput,
         probs: PathProbs,
         cut: Cut,
-        timing: _Timing,
     ) -> RoundTrace:
         text, tree, verdict = self.parts.text, proposal.tree, walk.verdict
         new_tokens = _new_tokens(proposal, verdict)
         logits = output.logits[:, : text.num_known_tokens]
         odds = row_odds(proposal, walk, logits, probs, text)
+        # That waited for the device, so it has passed all marks, and no mark had to be waited for.
+        draft, verify, commit, observe = self.laps.seconds(4)
         return RoundTrace(
             lane=self.index,
             index=self.num_rounds,
@@ -163,10 +158,10 @@ class Lane:
             cache_length=len(self.tokens) - len(new_tokens) - 1,
             rows_written=len(tree),
             rows_kept=len(new_tokens),
-            draft_seconds=timing.draft_seconds,
+            draft_seconds=draft + observe,
             draft_step_seconds=proposal.step_seconds,
-            verify_seconds=timing.verify_seconds,
-            commit_seconds=timing.commit_seconds,
+            verify_seconds=verify,
+            commit_seconds=commit,
             candidates=tuple(_candidate(grown, text) for grown in proposal.candidates),
             notes=proposal.notes,
         )

@@ -75,8 +75,9 @@ class Laps:
         self._next += 1
 
     def seconds(self, count: int) -> tuple[float, ...]:
-        """The first `count` laps, when the device has passed their marks."""
+        """The first `count` laps. Waits for the device to pass their marks, if it has not yet."""
         if self._is_cuda:
+            self._events[count].synchronize()
             pairs = zip(self._events, self._events[1 : count + 1], strict=False)
             return tuple(before.elapsed_time(after) / 1000 for before, after in pairs)
         pairs = zip(self._times, self._times[1 : count + 1], strict=False)

@@ -10,6 +10,7 @@ import torch
 
 from specviz.config import SamplingParams
 from specviz.drafters.base import DraftContext
+from specviz.engine import lane as lane_module
 from specviz.engine.arena import failure_message, race
 from specviz.engine.lane import Lane
 from specviz.trace import LaneEnd, RoundTrace, rounds_of
@@ -62,6 +63,35 @@ def test_a_lanes_clock_is_its_rounds_alone() -> None:
             sum(r.seconds for r in rounds_of(events, lane.index))
         )
         assert all(r.seconds > 0 for r in rounds_of(events, lane.index))
+
+
+def test_each_phase_has_the_seconds_of_its_own_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that moves when told: by a number of its own in each part of a round, and by a great
+    one before the clock starts and while the trace is made."""
+    now = [0.0]
+
+    def costs(owner: object, name: str, seconds: float) -> None:
+        original = getattr(owner, name)
+
+        def spends(*args: object, **named: object) -> object:
+            now[0] += seconds
+            return original(*args, **named)
+
+        monkeypatch.setattr(owner, name, spends)
+
+    lane = lanes(registered("prompt_lookup"))[0]
+    monkeypatch.setattr("specviz.lm.device.time.perf_counter", lambda: now[0])
+    costs(lane.parts.target, "settle", 1000.0)
+    costs(lane.parts.drafter, "propose", 1.0)
+    costs(lane.parts.target, "read", 2.0)
+    costs(lane.parts.cache, "keep", 4.0)
+    costs(lane.parts.drafter, "observe", 8.0)
+    costs(lane_module, "row_odds", 1000.0)
+    for _ in range(3):
+        round_ = lane.play_round()
+        assert round_.draft_seconds == 1.0 + 8.0
+        assert round_.verify_seconds == 2.0
+        assert round_.commit_seconds == 4.0
 
 
 def test_each_lane_ends_once_after_its_last_round() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from specviz.catalogue import PAIRS, PublishedDrafter
-from specviz.presets import HUB_ID, hub_target
+from specviz.presets import HUB_ID, hub_target, local_target
 from specviz.trace import Progress
 from specviz.words import Refusal, Told, message
 
@@ -58,16 +58,13 @@ def gathered(drafters: Sequence[str], draft: str | None, tell: Tell) -> Gathered
 
 def _draft_folder(text: str, tell: Tell) -> Path:
     folder = Path(text).expanduser()
-    if folder.is_dir() or not HUB_ID.fullmatch(text):
-        if not (folder / CONFIG).is_file():
-            raise ValueError(
-                "--draft takes the folder of a checkpoint, or a repository of the Hub as "
-                f"owner/name; {text!r} has no {CONFIG}."
-            )
-        return folder
-    from specviz.lm.weights import fetch
-
-    return _told(fetch(hub_target(text)), tell).folder
+    is_here = folder.is_dir() or not HUB_ID.fullmatch(text)
+    if is_here and not (folder / CONFIG).is_file():
+        raise ValueError(
+            "--draft takes the folder of a checkpoint, or a repository of the Hub as "
+            f"owner/name; {text!r} has no {CONFIG}."
+        )
+    return _whole_model(folder, tell) if is_here else _fetched(text, DRAFT_MODEL, tell)
 
 
 def _find(text: str, found: _Found, tell: Tell) -> None:
@@ -91,7 +88,7 @@ def _find(text: str, found: _Found, tell: Tell) -> None:
         if found.draft is not None:
             both = {"first": str(found.draft), "second": place}
             raise Refusal(message("place.draft_twice", **both))
-        found.draft = path
+        found.draft = _whole_model(path, tell)
     else:
         _add(found, kind, path)
 
@@ -139,6 +136,13 @@ def _kind_of(path: Path) -> str:
     if kind is None and "model.embed_tokens.weight" in names:
         return DRAFT_MODEL
     return KINDS.get(kind or "", "")
+
+
+def _whole_model(folder: Path, tell: Tell) -> Path:
+    """The folder, checked; a copy of it as safetensors, if its weights are pickles."""
+    from specviz.lm.weights import fetch
+
+    return _told(fetch(local_target(str(folder))), tell).folder
 
 
 def _is_whole_model(path: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from specviz.lm.checkpoints import load_checkpoint
@@ -73,6 +73,22 @@ def test_a_whole_language_model_is_a_draft_model(tmp_path: Path) -> None:
     assert gathered([], str(folder), heard).draft == folder
     with pytest.raises(ValueError, match="Two draft models were given"):
         gathered([str(folder)], str(folder), heard)
+
+
+def test_a_draft_model_of_pickles_is_taken_by_its_safe_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECVIZ_CACHE", str(tmp_path / "cache"))
+    folder, told = tiny_folder(tmp_path / "small"), list[str]()
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin")
+    for options in (([str(folder)], None), ([], str(folder))):
+        draft = gathered(*options, lambda progress: told.append(progress.message[0])).draft
+        assert draft is not None
+        assert draft.is_relative_to(tmp_path / "cache")
+        assert load_file(draft / "model.safetensors").keys() == tensors.keys()
+    assert "progress.rewrite" in told
 
 
 def test_repositories_are_fetched_and_the_catalogue_knows_their_method(

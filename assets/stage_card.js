@@ -4,6 +4,7 @@
 const SpecVizCard = (function () {
   const { isRead, isTold, ghostLook } = SpecVizTime;
   const { word, el, put, say, show, chance, tokenText, icon, MARKS } = SpecVizDom;
+  const { term, explain } = SpecVizTerm;
   const MAX_BARS = 8;
   const MAX_TRIED = 3; // guesses of a row that the lab takes
 
@@ -17,7 +18,7 @@ const SpecVizCard = (function () {
     const more = el("p", "sv-cardmore");
     const again = el("button", "sv-button sv-again", word("stage.draw_again"));
     again.type = "button";
-    again.title = word("stage.draw_again_title");
+    explain(again, word("stage.draw_again_title"));
     again.hidden = !tryRow;
     const name = el("h4", "", word("stage.card"));
     const hint = el("p", "sv-none", word("stage.card_hint"));
@@ -49,7 +50,6 @@ const SpecVizCard = (function () {
     view.title.replaceChildren();
     view.bars.replaceChildren();
     for (const part of [view.facts, view.sentence, view.more]) say(part, "");
-    view.facts.removeAttribute("title");
     show(view.line.root, false);
     offerDraws(view, null);
     view.hint.style.visibility = isOwn ? "visible" : "hidden"; // keeps its place: nothing may jump
@@ -108,8 +108,8 @@ const SpecVizCard = (function () {
     const facts = word("stage.row_facts", { round: round.round, row, depth: tree.depth[row],
       position: tree.position[row], id: tree.id[row] });
     const path = pathWords(tree, row);
-    head(view, lane, round, tree.text[row], look, [facts, path].filter(Boolean).join(" · "));
-    if (path) view.facts.title = word("stage.row_path_title");
+    head(view, lane, round, tree.text[row], look, facts);
+    if (path) view.facts.append(" · ", term("", path, word("stage.row_path_title")));
     if (row === 0) return say(view.sentence, word("stage.root_said"));
     if (status === "lookahead") return say(view.sentence, word("stage.lookahead_said"));
     const trial = tree.trials[row];

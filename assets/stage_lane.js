@@ -7,6 +7,7 @@ const SpecVizLane = (function () {
   const { word, tell, el, put, say, show, number, percent, milliseconds, PARTS, pool, button, drawOrigin } = SpecVizDom;
   const { makeTree, drawTree, lightTree } = SpecVizTree;
   const { speedWords } = SpecVizOthers;
+  const { term } = SpecVizTerm;
   const { makeSource, drawSource, lightSource } = SpecVizSource;
   const { makeStrip, drawStrip, lightStrip } = SpecVizText;
   const { makeAccount, drawAccount } = SpecVizAccount;
@@ -15,9 +16,8 @@ const SpecVizLane = (function () {
 
   function makeFigure(name) {
     const value = el("dd", "");
-    const words = el("dt", "", word("stage.figure." + name));
-    const box = el("div", "sv-figure", words, value);
-    box.title = word("stage.figure_title." + name);
+    const words = term("", word("stage.figure." + name), word("stage.figure_title." + name));
+    const box = el("div", "sv-figure", el("dt", "", words), value);
     box.dataset.name = name;
     return { box, value, name: words };
   }
@@ -26,8 +26,7 @@ const SpecVizLane = (function () {
   function makePhases() {
     const names = PARTS.map((part) => {
       const time = el("span", "sv-phasetime");
-      const node = el("span", "sv-phase", el("b", "", word("stage.phase." + part)), time);
-      node.title = word("stage.term." + part);
+      const node = term("sv-phase", el("b", "", word("stage.phase." + part)), word("stage.term." + part), time);
       node.setAttribute("data-part", part);
       return { node, time };
     });
@@ -40,11 +39,10 @@ const SpecVizLane = (function () {
 
   function makeCache() {
     const cells = el("span", "sv-cachecells");
-    const prefix = el("span", "sv-cacheprefix");
+    const prefix = term("sv-cacheprefix", "", word("stage.term.prefix"));
+    const name = term("sv-cachename", word("stage.cache"), word("stage.cache_title"));
     const words = el("span", "sv-cachewords");
-    const root = el("div", "sv-cache", el("span", "sv-cachename", word("stage.cache")), prefix, cells, words);
-    root.title = word("stage.cache_title");
-    prefix.title = word("stage.term.prefix");
+    const root = el("div", "sv-cache", name, prefix, cells, words);
     return { root, prefix, words, take: pool(cells, () => el("i", "sv-cachecell")), key: "" };
   }
 
@@ -80,13 +78,10 @@ const SpecVizLane = (function () {
 
   // What of plain decoding the lane keeps, and whether its model is another than the target.
   function chipsOf(info) {
-    const exact = el("span", "sv-chip", word("stage.promise." + info.promise));
+    const exact = term("sv-chip", word("stage.promise." + info.promise), word("stage.promise_title." + info.promise));
     exact.setAttribute("data-lossy", info.promise === "approximate");
-    exact.title = word("stage.promise_title." + info.promise);
     if (!info.backbone) return [exact];
-    const own = el("span", "sv-chip", word("stage.own_model"));
-    own.title = tell(info.model);
-    return [exact, own];
+    return [exact, term("sv-chip", word("stage.own_model"), tell(info.model))];
   }
 
   function drawLane(view, run, lane, time, width, options) {

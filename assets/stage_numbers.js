@@ -6,17 +6,17 @@ const SpecVizNumbers = (function () {
   const { versusAt } = SpecVizRun;
   const { word, tell, el, put, say, show, number, percent, milliseconds, PARTS,
     originWords, drawOrigin } = SpecVizDom;
+  const { term } = SpecVizTerm;
   const { balance, depthBars, histogram, drawCurves, drawRounds } = SpecVizChart;
 
   function makeNumbers() {
     const badge = el("span", "sv-badge");
     const body = el("div", "sv-numbersbody");
-    const origin = el("p", "sv-none");
-    origin.title = word("account.batch_one");
+    const origin = term("", "", word("account.batch_one"));
     const title = el("h4", "");
     const [rounds, curve] = [makeChart("stage.rounds"), makeChart("stage.curve")];
     rounds.root.append(el("p", "sv-none", word("stage.rounds_note")));
-    const root = el("section", "sv-panel sv-numbers", el("div", "sv-panelhead", title, badge), origin, body,
+    const root = el("section", "sv-panel sv-numbers", el("div", "sv-panelhead", title, badge), el("p", "sv-none", origin), body,
       rounds.root, curve.root);
     return { root, title, badge, origin, body, rounds, curve, key: "" };
   }

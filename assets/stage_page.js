@@ -8,6 +8,7 @@ const SpecVizPage = (function () {
   const { makeRace, positionUnder, makeScrub, SCRUB_STEPS } = SpecVizRace;
   const { makeOthers } = SpecVizOthers;
   const { makeTables } = SpecVizTable;
+  const { term, explain, listenTerms } = SpecVizTerm;
   const MOVES = ["home", "round_back", "back", "play", "forward", "round_forward", "end", "rejection", "best"];
   const SPEEDS = ["0.25", "0.5", "1", "2", "4", "8", "true"];
   const WIDE = "(min-width: 1200px)"; // there the legend takes two lines, and is open at first
@@ -28,7 +29,8 @@ const SpecVizPage = (function () {
     live.type = "button";
     const scrub = makeScrub();
     const speed = select(word("stage.speed"), SPEEDS.map((value) => [value, speedName(value)]));
-    Object.assign(speed, { value: "1", title: word("stage.speed") });
+    speed.value = "1";
+    explain(speed, word("stage.speed"));
     const axis = select(word("stage.axis"), AXES.map((name) => [name, word("stage.axis." + name)]));
     const clock = el("span", "sv-clock");
     const help = button("help", word("stage.move_help"));
@@ -58,9 +60,8 @@ const SpecVizPage = (function () {
     const root = el("div", "sv-settings");
     for (const name of SETTINGS) {
       const made = checkbox(word("stage.set." + name), chosen[OPTIONS[name]]);
-      made.root.title = word("stage.set_title." + name);
       boxes[name] = made.input;
-      root.append(made.root);
+      root.append(explain(made.root, word("stage.set_title." + name)));
     }
     show(root, false);
     return { root, boxes };
@@ -79,11 +80,8 @@ const SpecVizPage = (function () {
 
   // The colours of a round's parts, which every picture of time uses.
   function partSamples() {
-    return PARTS.map((part) => {
-      const item = el("span", "sv-legenditem", el("span", "sv-swatch sv-part sv-" + part), word("stage.legend_part." + part));
-      item.title = word("stage.term." + part);
-      return item;
-    });
+    return PARTS.map((part) => el("span", "sv-legenditem", el("span", "sv-swatch sv-part sv-" + part),
+      term("", word("stage.legend_part." + part), word("stage.term." + part))));
   }
 
   function makeLegend() {
@@ -94,9 +92,8 @@ const SpecVizPage = (function () {
       put(node.strike, "d", "M7 0 H25");
       lookNode(node, look);
       const picture = svg("svg", { width: 44, height: 36, "aria-hidden": "true" }, node);
-      const item = el("span", "sv-legenditem", picture, word("stage.legend." + look));
-      if (look === "root") item.title = word("stage.term.root");
-      return item;
+      const name = word("stage.legend." + look);
+      return el("span", "sv-legenditem", picture, look === "root" ? term("", name, word("stage.term.root")) : name);
     });
     const ticks = ["all", "some", "none", "plain"].map((outcome) => {
       const tick = el("span", "sv-ticksample");
@@ -112,8 +109,7 @@ const SpecVizPage = (function () {
   // `chosen` are the options in force.
   function makePage(chosen) {
     const badge = el("span", "sv-badge");
-    const facts = el("span", "sv-facts");
-    facts.title = word("stage.term.target");
+    const facts = { day: el("span"), target: term("", "", word("stage.term.target")), rest: el("span") };
     const prompt = el("details", "sv-prompt", el("summary"), el("pre", "sv-pre"));
     const notice = el("div", "sv-notice", el("span"), el("progress"));
     const error = el("div", "sv-error");
@@ -128,7 +124,7 @@ const SpecVizPage = (function () {
     const pane = el("aside", "sv-pane");
     pane.setAttribute("aria-label", word("stage.pane"));
     const table = makeTables();
-    const body = el("div", "sv-body", el("div", "sv-run", badge, facts, prompt), race.root,
+    const body = el("div", "sv-body", el("div", "sv-run", badge, el("span", "sv-facts", ...Object.values(facts)), prompt), race.root,
       transport.root, transport.under, settings.root, help, el("div", "sv-main", lanes, pane), makeLegend(), table.root);
     const empty = el("p", "sv-empty", word("stage.empty"));
     const root = el("section", "sv", error, notice, empty, body, spoken);
@@ -136,6 +132,7 @@ const SpecVizPage = (function () {
     root.setAttribute("aria-label", word("stage.player"));
     show(notice, false);
     show(error, false);
+    listenTerms(root);
     return { root, badge, facts, prompt, notice, error, spoken, race, transport, settings, help, lanes,
       others, pane, table, body, empty };
   }
@@ -184,8 +181,10 @@ const SpecVizPage = (function () {
     say(page.badge, label || word(run.source === "live" ? "stage.live" : "stage.recorded"));
     put(page.badge, "data-source", run.source);
     const quantised = start.quantisation === "none" ? "" : start.quantisation;
-    say(page.facts, [date, start.target, start.device, start.dtype, quantised, tell(start.sampling),
-      word("stage.prefill", { time: milliseconds(start.prefill_seconds) })].filter(Boolean).join(" · "));
+    say(page.facts.day, date && date + " · ");
+    say(page.facts.target, start.target);
+    say(page.facts.rest, ["", ...[start.device, start.dtype, quantised, tell(start.sampling),
+      word("stage.prefill", { time: milliseconds(start.prefill_seconds) })].filter(Boolean)].join(" · "));
     say(page.prompt.firstChild, word("stage.prompt", { n: start.num_prompt_tokens }));
     say(page.prompt.lastChild, start.prompt);
   }

@@ -6,6 +6,7 @@ const SpecVizRace = (function () {
   const { axisEnd, stretch, placeOf, finishedRound, tokensShown, rankShown } = SpecVizTime;
   const { word, tell, el, put, say, clearCanvas, duration, number, PARTS, drawOrigin } = SpecVizDom;
   const { speedWords } = SpecVizOthers;
+  const { explain } = SpecVizTerm;
   const ROWS = { wide: { height: 28, top: 5, bar: 18 }, dense: { height: 19, top: 2, bar: 15 },
     narrow: { height: 46, top: 26, bar: 18 } }; // narrow: words above the bar
   const MANY = 6; // more lanes are set densely, so that the trees are still on the screen
@@ -37,7 +38,7 @@ const SpecVizRace = (function () {
     check.addEventListener("change", () => state.showLane(lane, check.checked));
     const lead = el("button", "sv-racename", el("b", "", String(index + 1)), " " + tell(lane.info.title));
     lead.type = "button";
-    lead.title = [word("stage.term.lane"), word("stage.explain_lane"), tell(lane.info.model)].filter(Boolean).join(". ");
+    explain(lead, [word("stage.term.lane"), word("stage.explain_lane"), tell(lane.info.model)].filter(Boolean).join(". "));
     lead.addEventListener("click", () => state.explain(lane));
     return { check, lead, name: el("div", "sv-racerow", check, lead) };
   }

@@ -201,7 +201,7 @@ const SpecVizWhatIf = (function () {
     if (!chosen.measure) return [el("p", "sv-none", word("what_if.cannot." + (view.what === "costs" ? "costs" : "other")))];
     const button = el("button", "sv-button sv-measure", word("what_if.measure"));
     button.type = "button";
-    button.title = word("what_if.measure_title");
+    SpecVizTerm.explain(button, word("what_if.measure_title"));
     button.addEventListener("click", () => view.measure(fieldsOf(view.asked, chosen.measure)));
     return [button];
   }

@@ -116,6 +116,7 @@ SCRIPTS = (  # each needs those before it, and SpecVizWords
     "stage_run.js",
     "stage_time.js",
     "stage_dom.js",
+    "stage_term.js",
     "stage_node.js",
     "stage_pan.js",
     "stage_tree.js",

@@ -287,3 +287,6 @@ def test_every_text_has_enough_contrast(chromium: Any, dark: bool) -> None:
         for moment in (ENDS[4], ENDS[5], ENDS[5] + 0.004, ENDS[-1]):
             seek(page, moment)
             assert page.evaluate(CONTRAST) == []
+        page.locator(".sv-figure .sv-term").first.click()
+        assert page.locator(".sv-meaning").is_visible()
+        assert page.evaluate(CONTRAST) == []

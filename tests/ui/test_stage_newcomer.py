@@ -10,7 +10,7 @@ import pytest
 from specviz.config import SamplingParams
 from specviz.trace import LaneEnd, RunEnd, SessionEvent
 from specviz.tree import DraftTree
-from specviz.words import word
+from specviz.words import table, word
 from tests.grown import grown_round
 from tests.traces import (
     decode,
@@ -259,19 +259,66 @@ def test_the_focus_ring_of_a_tree_is_drawn_whole(chromium: Any) -> None:
         assert box.evaluate("(node) => getComputedStyle(node.parentElement).overflow") == "visible"
 
 
-def test_the_words_that_only_experts_know_are_explained_where_they_first_stand(
-    chromium: Any,
-) -> None:
+MEANINGS = ("term", "figure_title", "promise_title.text", "row_path_title", "cache_title", "speed")
+
+
+def test_by_tab_alone_every_word_says_once_what_it_means(chromium: Any) -> None:
+    """What the expert's words mean stood in `title` alone: neither keys nor a finger came to it."""
+    told = [key for key in table("en") if key.removeprefix("stage.").startswith(MEANINGS)]
+    wanted = {word(key) for key in told if not key.startswith("stage.speed.")}
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        seek(page, round_of(2, 1)["at"][3])
+        page.evaluate("stage.go({lane: 2, round: 2, row: 3})")
+        settle(page)
+        page.locator(".sv").focus()
+        read: list[str] = []
+        for _ in range(120):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.matches('.sv, body')"):
+                break
+            read += page.locator(".sv-meaning").all_text_contents()
+        lanes = [text for text in read if text.startswith(word("stage.term.lane"))]
+        assert len(lanes) == 4  # one for each, with what its name does
+        assert wanted - {*read, word("stage.term.lane")} == set()
+        assert all(read.count(words) <= 1 for words in wanted)
+
+
+def test_words_shown_to_a_key_go_away_before_what_is_pinned(chromium: Any) -> None:
+    with stage_page(chromium) as page:
+        send(page, ITEMS)
+        seek(page, round_of(2, 1)["at"][3])
+        lane(page, 2).locator('.sv-tree [data-row="1"]').click()
+        term = lane(page, 2).locator(".sv-figure .sv-term").first
+        term.focus()
+        page.keyboard.press("Enter")
+        box = page.locator(".sv-meaning")
+        assert box.text_content() == word("stage.figure_title.speedup")
+        assert term.get_attribute("aria-expanded") == "true"
+        assert term.get_attribute("aria-describedby") == box.get_attribute("id")
+        assert not state(page)["isPlaying"]
+        page.keyboard.press("Escape")
+        assert box.count() == 0
+        assert term.get_attribute("aria-expanded") == "false"
+        assert lane(page, 2).locator('[data-lit="self"]').count() == 1
+        page.keyboard.press("Escape")
+        settle(page)
+        assert lane(page, 2).locator('[data-lit="self"]').count() == 0
+
+
+def test_a_mouse_reads_what_a_word_means_without_a_press(chromium: Any) -> None:
     with stage_page(chromium) as page:
         send(page, ITEMS)
         seek(page, 0)
-        places = {
-            "target": ".sv-facts", "lane": ".sv-racename", "root": ".sv-legendbody > [title]",
-            "commit": '.sv-phase[data-part="commit"]', "prefix": ".sv-cacheprefix",
-        }  # fmt: skip
-        for term, place in places.items():
-            title = page.locator(place).first.get_attribute("title") or ""
-            assert word(f"stage.term.{term}") in title, term
+        page.locator(".sv-phase[data-part=verify]").first.hover()
+        box = page.locator(".sv-meaning")
+        box.wait_for()
+        assert box.text_content() == word("stage.term.verify")
+        box.hover()  # there is time to come to the box, and to read it there
+        page.wait_for_timeout(500)
+        assert box.is_visible()
+        page.mouse.move(5, 5)
+        box.wait_for(state="detached")
 
 
 def test_a_lane_that_never_drafts_reserves_no_room_for_drafts(chromium: Any) -> None:

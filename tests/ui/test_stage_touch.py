@@ -58,6 +58,34 @@ def test_a_tap_keeps_a_row_and_opens_its_card(phone: Any) -> None:
     assert round_of(2, 1)["tree"]["text"][8] in phone.locator(".sv-card").inner_text()
 
 
+def test_a_finger_reads_what_words_mean_and_loses_no_tap(phone: Any) -> None:
+    """What they mean stood in `title` alone, which shows under a mouse only."""
+    box = phone.locator(".sv-meaning")
+    here = lane(phone, 2)
+    tau = here.locator(".sv-figure[data-name=tau] .sv-term")
+    for place, means in {
+        ".sv-phase[data-part=draft]": "term.draft", ".sv-cachename": "cache_title",
+        ".sv-chip.sv-term": "promise_title.text", ".sv-figure[data-name=tau] .sv-term": "figure_title.tau",
+    }.items():  # fmt: skip
+        here.locator(place).tap()
+        assert box.text_content() == word(f"stage.{means}")
+        inside = box.bounding_box()
+        assert inside["x"] >= 0
+        assert inside["x"] + inside["width"] <= 390
+    tau.tap()
+    assert box.count() == 0
+    tau.tap()
+    here.locator(NODE).tap()  # a tap elsewhere closes the words, and still does what it does
+    settle(phone)
+    assert box.count() == 0
+    assert here.locator('[data-lit="self"]').first.get_attribute("data-row") == "8"
+    name = phone.locator(".sv-racename").nth(1)
+    name.tap()
+    settle(phone)
+    assert word("stage.term.lane") in box.text_content()
+    assert name.get_attribute("aria-pressed") == "true"
+
+
 def test_a_large_tree_moves_under_a_finger_once_it_was_tapped(chromium: Any) -> None:
     """Every drag scrolled the page: what lay below in a tall tree could not be reached by touch."""
     items = items_of(long_run(3))

@@ -158,7 +158,7 @@ const SpecVizSelect = (function () {
     const steps = { ArrowUp: -1, ArrowDown: 1 };
     if (!(event.key in steps) && event.key !== "Enter") return null;
     const list = view.strip.hasLost ? lane.entries : lane.tokens;
-    const last = view.strip.tokens.length - 1;
+    const last = view.strip.length - 1;
     if (last < 0) return null;
     const now = view.strip.walked ?? last + 1;
     const next = event.key === "Enter" ? clamp(now, 0, last) : clamp(now + steps[event.key], 0, last);

@@ -11,6 +11,7 @@ import pytest
 from specviz.trace import LaneEnd, RoundTrace, RunEnd, SessionEvent
 from specviz.tree import DraftTree
 from tests.traces import greedy_verdict, ids, interleaved, lane_start, round_trace, run_start
+from tests.ui.stage_frames import JUMPS, played, scrubbed, watch
 from tests.ui.stage_harness import envelope, items_of, seek, send, settle, stage_page, state
 
 pytestmark = [pytest.mark.browser, pytest.mark.alone]
@@ -145,6 +146,37 @@ def test_five_hundred_rounds_of_three_lanes_scrub(chromium: Any) -> None:
             seek(page, share * end)
         assert state(page)["time"] == pytest.approx(0.02 * end)
         assert page.locator(".sv-lane .sv-token").count() < 200
+        watch(page)
+        steps, slowness = scrubbed(page, JUMPS[:20]), slower(page)
+        assert steps.median <= 50 * slowness, (steps, slowness)
+        assert steps.longest <= 250 * slowness, (steps, slowness)
+
+
+def test_a_long_text_is_laid_out_only_as_far_as_it_is_read(chromium: Any) -> None:
+    """All tokens took part in every frame's layout, though a box shows some fifty of them."""
+    items = items_of(long_run(150, num_lanes=1))
+    texts = [text for item in items if item["kind"] == "round" for text in item["new"]["text"]]
+    with stage_page(chromium) as page:
+        send(page, items)
+        seek(page, page.evaluate("stage.state().end"))
+        tokens = page.locator(".sv-token")
+        assert len(texts) == 600
+        shown = tokens.all_text_contents()
+        assert 40 < len(shown) < 200
+        last = tokens.last.evaluate("(node) => node.dataset.token")
+        assert last == "599"
+        for _ in range(6):
+            page.locator(".sv-strip").evaluate("(box) => box.scrollTo(0, -box.scrollHeight)")
+            settle(page)
+        read = (
+            "(all) => all.map((node) => [Number(node.dataset.token), node.firstChild.textContent])"
+        )
+        assert [number for number, _ in tokens.evaluate_all(read)] == [*range(600)]
+        seek(page, page.evaluate("stage.state().end") / 2)
+        assert tokens.last.evaluate("(node) => node.dataset.token") == "299"
+        watch(page)
+        frames, slowness = played(page, 5.0, seconds=1), slower(page)
+        assert frames.longest <= 150 * slowness, (frames, slowness)
 
 
 def test_three_hundred_rounds_leave_no_elements_behind(chromium: Any) -> None:
@@ -182,7 +214,12 @@ def test_playing_three_hundred_rounds_keeps_the_heap_flat(chromium: Any) -> None
         assert heaps[2] < 1.02 * heaps[1], heaps
 
 
-def played(chromium: Any) -> dict[str, float]:
+def slower(page: Any) -> float:
+    """How many times slower than usual this machine is just now, at least 1."""
+    return max(1.0, float(page.evaluate(YARDSTICK)) / USUAL_YARD)
+
+
+def raced(chromium: Any) -> dict[str, float]:
     """Frames a second, and milliseconds a paint, of three lanes of 32 rows at 15 rounds/s; and how
     many times slower than usual this machine is just now."""
     with stage_page(chromium) as page:
@@ -194,15 +231,15 @@ def played(chromium: Any) -> dict[str, float]:
         page.wait_for_timeout(500)
         found: dict[str, float] = page.evaluate(FRAMES, 4)
         page.keyboard.press(" ")
-        found["slowness"] = max(1.0, page.evaluate(YARDSTICK) / USUAL_YARD)
+        found["slowness"] = slower(page)
         return found
 
 
 def test_a_paint_of_three_lanes_is_short(chromium: Any) -> None:
-    found = played(chromium)
+    found = raced(chromium)
     assert found["ms"] <= 4 * found["slowness"], found
 
 
 def test_three_lanes_of_32_rows_at_15_rounds_a_second(chromium: Any) -> None:
-    found = played(chromium)
+    found = raced(chromium)
     assert found["fps"] >= 50 / found["slowness"], found

@@ -10,7 +10,7 @@ const SpecVizLearn = (function () {
   const { newPlace } = SpecVizLearnPlace;
   const SETTLED_MS = 200; // until the place that was asked for is drawn
 
-  // `page` is {stage, memory, recorded (names), load(name), open(name), isBusy(), methods {name: facts},
+  // `page` is {offers (the element for what opens it), stage, memory, recorded (names), load(name), open(name), isBusy(), methods {name: facts},
   // isBack (a link or a reload has put the stage where it is to be)}.
   function mount(root, page) {
     const place = newPlace(page.memory, CHAPTERS.map((chapter) => chapter.name), namesOf(page.methods));
@@ -37,10 +37,12 @@ const SpecVizLearn = (function () {
       enter(s.number, null);
     }
 
-    // The key that the chapter names, pressed on the stage: the transport bar may be out of sight.
-    function step() {
+    // The key that the chapter names, pressed on the stage: the transport bar may be out of sight. Who
+    // pressed it with a pointer may go on with the key.
+    function step(isByKey) {
       const [, key, shiftKey] = chapter().step;
       stageRoot().dispatchEvent(new KeyboardEvent("keydown", { key, shiftKey }));
+      if (!isByKey) focusStage();
     }
 
     function open(tab) {
@@ -56,7 +58,7 @@ const SpecVizLearn = (function () {
       keepPlace();
       unlight();
       paint();
-      root.querySelector("button").focus();
+      page.offers.querySelector("button").focus();
     }
 
     function keepPlace() {
@@ -183,8 +185,8 @@ const SpecVizLearn = (function () {
       shut.addEventListener("click", close);
       const dock = el("aside", "svl-dock", el("div", "svl-head", tabs.chapters, tabs.method, shut), card.root, method.root);
       dock.setAttribute("aria-label", word("learn.label"));
-      const offers = el("div", "svl-offers", offer("chapters"), offer("method"));
-      root.replaceChildren(offers, dock);
+      page.offers.replaceChildren(offer("chapters"), offer("method"));
+      root.replaceChildren(dock);
       s.offered = null;
       paint();
     }
@@ -213,7 +215,7 @@ const SpecVizLearn = (function () {
     function offerMethod() {
       if (s.offered === s.view.lane) return;
       s.offered = s.view.lane;
-      const made = root.querySelector(".svl-offer[data-name='method'] > span");
+      const made = page.offers.querySelector(".svl-offer[data-name='method'] > span");
       made.textContent = SpecVizMethod.offerWords(s.view.lane);
     }
 
@@ -228,13 +230,13 @@ const SpecVizLearn = (function () {
       const isOpen = Boolean(s.tab);
       put(root, "data-open", isOpen);
       document.body.classList.toggle("specviz-learning", isOpen);
-      show(root.querySelector(".svl-offers"), !isOpen);
-      show(root.querySelector(".svl-dock"), isOpen);
+      show(page.offers, !isOpen);
+      show(root, isOpen);
       show(card.root, s.tab === "chapters");
       show(method.root, s.tab === "method");
       for (const name in tabs) put(tabs[name], "aria-pressed", s.tab === name);
       const isBegun = Object.keys(place.done).length > 0 || place.chapter > 1;
-      root.querySelector(".svl-offer[data-name='chapters'] > span").textContent = isBegun && place.chapter
+      page.offers.querySelector(".svl-offer[data-name='chapters'] > span").textContent = isBegun && place.chapter
         ? word("learn.resume", { n: place.chapter, total: CHAPTERS.length }) : word("learn.open");
       if (s.view) offerMethod();
       if (s.tab === "chapters") draw();

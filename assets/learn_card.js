@@ -4,7 +4,7 @@
 const SpecVizLearnCard = (function () {
   const { word, tell, el, put, say, show, button, icon } = SpecVizDom;
 
-  // `act` is {enter(number, isByKey), again(), step()}.
+  // `act` is {enter(number, isByKey), again(), step(isByKey)}.
   function makeCard(chapters, act) {
     const steps = chapters.map((chapter, i) => {
       const step = el("a", "svl-step", el("span", "", String(i + 1)));
@@ -32,7 +32,7 @@ const SpecVizLearnCard = (function () {
     mark.setAttribute("role", "img");
     const step = el("button", "svl-press", icon("forward"), el("span", ""));
     step.type = "button";
-    step.addEventListener("click", act.step);
+    step.addEventListener("click", () => act.step(step.matches(":focus-visible")));
     const task = el("div", "svl-task", mark, el("div", "", todo, step));
     const outcome = el("p", "svl-outcome");
     const note = el("p", "svl-note");

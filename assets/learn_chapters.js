@@ -17,6 +17,9 @@ const SpecVizChapters = (function () {
   // The row a visitor keeps hold of, if it is of the lane that is explained; -1 is the target's own.
   const pinnedRow = ({ pin, lane }) => (pin && pin.lane === lane && pin.row !== null ? pin.row : null);
 
+  // Just into its draft: at its very beginning the round before it still stands there, decided.
+  const begun = ({ at }) => at[0] + (at[1] - at[0]) / 50;
+
   const isOver = (place) => place.phase === "done";
 
   function isPast(view, here, test) {
@@ -49,7 +52,7 @@ const SpecVizChapters = (function () {
       step: ["forward", "ArrowRight", false],
       spots: [lead(".sv-treepanel")],
       pick: SpecVizPick.drafting,
-      start: ({ lane, index }) => lane.rounds[index].at[0],
+      start: ({ lane, index }) => begun(lane.rounds[index]),
       done(view) {
         const row = pinnedRow(view);
         const round = row > 0 ? view.lane.rounds[view.pin.index] : null;

@@ -324,7 +324,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   paintBar();
   openFirst();
   SpecVizLearn.mount(element.querySelector(".specviz-learn"), {
-    stage, open, memory: keep("localStorage"), recorded: settings.recorded, methods: settings.methods,
+    offers: bar.offers, stage, open, memory: keep("localStorage"), recorded: settings.recorded, methods: settings.methods,
     isBack: Boolean(link), isBusy: hasStarted, load: (name) => server.load_recorded({ name, run: newRun() }) });
   if (settings.hasModel) watchModel();
 }

@@ -10,6 +10,7 @@ function makeBar(root, { words, settings, open, reopen, importFile, copyLink, sa
   const recorded = make("div", "specviz-recorded specviz-chips");
   const mine = make("div", "specviz-mine specviz-chips");
   const readiness = make("div", "specviz-readiness");
+  const offers = make("div", "svl-offers"); // the chapters fill it
   const tools = make("div", "specviz-tools");
   const note = make("p", "specviz-saying");
   const box = make("input", "specviz-link");
@@ -18,6 +19,7 @@ function makeBar(root, { words, settings, open, reopen, importFile, copyLink, sa
   let last = { isBusy: false, shown: null, runs: [], hasGhost: false };
   readiness.setAttribute("role", "status");
   note.setAttribute("role", "status");
+  offers.classList.add("svl");
   Object.assign(box, { readOnly: true, hidden: true });
   Object.assign(file, { type: "file", accept: ".jsonl,.gz,.json,.txt", hidden: true });
   file.addEventListener("change", () => {
@@ -107,11 +109,12 @@ function makeBar(root, { words, settings, open, reopen, importFile, copyLink, sa
     readiness.textContent = sentence + size + (state === "loading" ? " " + word("page.model_then") : "");
   }
 
-  root.replaceChildren(recorded, mine, readiness, tools, box, note, file);
+  root.replaceChildren(recorded, mine, readiness, offers, tools, box, note, file);
   addDrop(document.querySelector("#specviz-stage") || root, importFile);
   return {
     paint,
     model,
+    offers,
     // A sentence about what was just done; `isTrouble` gives it a warning's look.
     say(sentence, isTrouble = false) {
       said = sentence;

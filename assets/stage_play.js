@@ -10,6 +10,7 @@ const SpecVizPlay = (function () {
   const PHASE_SECONDS = 0.8; // the least its draft and its commit take, unless in true time
   const REST_SECONDS = 0.9; // pause after a round, when rounds can be watched
   const RESTABLE_SECONDS = 0.5; // faster rounds than this on screen are not rested after
+  const OPENING_ROUNDS = 6; // of a recorded run, at most, before the page waits
   const FOLLOW_SECONDS = 0.12; // how softly the playhead chases a live run
 
   function newPlayer() {
@@ -30,14 +31,16 @@ const SpecVizPlay = (function () {
     return timeAt(lead, player.axis, player.position);
   }
 
-  // A recorded run opens by itself: two rounds of the explained lane, then it waits for the viewer.
+  // A recorded run opens by itself: some rounds of the explained lane, then it waits for the viewer, at
+  // one that shows both a guess that was kept and one that was refused.
   function open(player, run, lane, isCalm) {
     if (player.hasOpened) return;
-    if (!lane.rounds.length || !(lane.rounds.length > 1 || run.isEnded)) return;
+    if (!lane.rounds.length || !(lane.rounds.length >= OPENING_ROUNDS || run.isEnded)) return;
     player.hasOpened = true;
-    const shown = lane.rounds[Math.min(1, lane.rounds.length - 1)].at[3];
-    if (isCalm) player.position = lane.rounds[0].at[3];
-    else Object.assign(player, { isPlaying: true, stopAt: shown });
+    const seen = lane.rounds.slice(1, OPENING_ROUNDS);
+    const last = seen.find((round) => round.outcome === "some") || seen[0] || lane.rounds[0];
+    if (isCalm) player.position = last.at[3];
+    else Object.assign(player, { isPlaying: true, stopAt: last.at[3] });
   }
 
   // Seconds of the explained lane that pass in one on screen.

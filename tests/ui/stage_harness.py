@@ -125,3 +125,8 @@ def state(page: Any) -> dict[str, Any]:
 
 def round_of(number: int, index: int) -> dict[str, Any]:
     return [r for r in ROUNDS if r["lane"] == number][index]
+
+
+# Where the opening waits: the explained lane's first round after its first that kept a guess and
+# refused another.
+OPENED = next(i for i in range(1, 6) if round_of(1, i)["outcome"] == "some")

@@ -27,7 +27,7 @@ CHAPTERS = ("plain", "draft", "pass", "accept", "tree", "cost", "compare")
 FACTS = method_facts(Catalog((), tuple(map(drafter_info, DRAFTERS))))
 MOST = {"en": 60, "zh": 120}  # words; Chinese characters, a Latin word or number counting as one
 PAGE = """<!doctype html><meta charset="utf-8"><style>#host {{ {css} }}</style><body><div id="host">
-<div class="specviz-desk"><div class="specviz-learn svl"></div><div class="specviz-stage"></div>
+<div class="specviz-offers svl"></div><div class="specviz-desk"><div class="specviz-learn svl"></div><div class="specviz-stage"></div>
 </div></div>"""
 MOUNT = """([code, runs, methods]) => {
   const made = new Function(code + "; return { SpecVizWords, SpecVizStage, SpecVizLearn };")();
@@ -36,7 +36,7 @@ MOUNT = """([code, runs, methods]) => {
     opened.push(name);
     stage.receive(runs[name].replace('"RUN"', '"run' + opened.length + '"'));
   };
-  made.SpecVizLearn.mount(document.querySelector(".specviz-learn"), { stage, open, methods,
+  made.SpecVizLearn.mount(document.querySelector(".specviz-learn"), { offers: document.querySelector(".specviz-offers"), stage, open, methods,
     memory: localStorage, recorded: Object.keys(runs), isBack: false, isBusy: () => false,
     load: async (name) => runs[name] });
   open(Object.keys(runs)[0]);
@@ -144,6 +144,7 @@ def first_half(page: Any) -> None:
     page.click(".svl-press")  # the same step, from beside the stage
     assert is_done(page)
     onward(page)
+    assert place(page)["phase"] == "draft"  # not the round before it, which is decided
     drafted = here(page)["num_drafted"]
     assert drafted > 1
     move(page, "forward")
@@ -172,10 +173,15 @@ def refusal(page: Any) -> None:
     move(page, "forward")
     assert page.inner_text(".svl-option[data-truth=true]").startswith(str(kept))
     assert not is_done(page)
+    page.click(".svl-press")
+    before = place(page)["round"]
+    page.keyboard.press("r")  # a hand on the pointer has the keys too
+    settle(page)
+    assert place(page)["round"] > before
     for _ in range(40):
-        move(page, "rejection")
         if here(page)["outcome"] == "none":
             break
+        move(page, "rejection")
     assert not is_done(page)
     pin(page, -1)
     assert is_done(page)

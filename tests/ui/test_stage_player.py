@@ -11,6 +11,7 @@ from specviz.trace import Progress
 from tests.ui.stage_harness import (
     ENDS,
     ITEMS,
+    OPENED,
     envelope,
     items_of,
     lane,
@@ -40,12 +41,17 @@ def stage(chromium: Any) -> Iterator[Any]:
         yield page
 
 
-def test_a_recorded_run_opens_by_itself_and_waits_after_two_rounds(chromium: Any) -> None:
+def test_a_recorded_run_opens_by_itself_and_waits_where_kept_and_refused_are_seen(
+    chromium: Any,
+) -> None:
     with stage_page(chromium) as page:
         send(page, ITEMS)
         page.wait_for_function("stage.state().isPlaying")
         page.wait_for_function("!stage.state().isPlaying", timeout=20_000)
-        assert state(page)["time"] == round_of(1, 1)["at"][3]
+        assert state(page)["time"] == round_of(1, OPENED)["at"][3]
+        shown = page.locator("[data-lead='true'] .sv-treepanel [data-row]")
+        told = set(shown.evaluate_all("(all) => all.map((node) => node.dataset.look)"))
+        assert {"accepted", "rejected"} <= told
         assert page.get_by_role("button", name="Play").get_attribute("data-invites") == "true"
 
 
@@ -55,7 +61,7 @@ def test_with_reduced_motion_nothing_moves_by_itself(chromium: Any) -> None:
         page.wait_for_selector(".sv-lane")
         assert state(page) == {
             "run": "r1",
-            "time": round_of(1, 0)["at"][3],
+            "time": round_of(1, OPENED)["at"][3],
             "end": ENDS[-1],
             "isPlaying": False,
             "isFollowing": False,

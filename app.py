@@ -82,6 +82,7 @@ def replay(options: argparse.Namespace) -> None:
     """The file first; the recorded runs stay beside it, as the chapters are told on them."""
     path, session = options.replay, ReplaySession(read_trace(options.replay))
     recorded = Recordings([path, *(p for p in _shipped_runs() if p.name != path.name)])
+    recorded.prepare()
     launch(build_ui(session, recorded), options.host, options.port)
 
 
@@ -98,9 +99,12 @@ def live(options: argparse.Namespace) -> None:
     warm_up = WarmUp(zero.fetching if zero else session)
     served = ServedSession(options.server) if options.server else None
     page = build_ui(session, recorded, warm_up, served)
+    recorded.prepare()
     try:
         launch(page, options.host, options.port, prevent_thread_lock=True)
-        warm_up.start()  # only now: what loads a model keeps the page from being served
+        # Only now, and when the first visitor has a picture: what loads a model keeps the page from
+        # being served.
+        warm_up.start(after=recorded.has_shown)
         page.block_thread()
     finally:
         live_session.close()

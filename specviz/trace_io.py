@@ -96,6 +96,10 @@ def _load_line(line: str, number: int) -> TraceEvent:
 
 def _build(hint: Any, value: Any) -> Any:
     """`value`, parsed from JSON, as `hint`. Only the shapes that traces use; TypeError otherwise."""
+    if hint is float and type(value) in (int, float):
+        return _finite(value)
+    if type(value) is hint:  # most of a trace is such; what follows costs more
+        return value
     if is_dataclass(hint):
         return _build_dataclass(hint, value)
     origin = get_origin(hint)
@@ -112,11 +116,7 @@ def _build(hint: Any, value: Any) -> Any:
         return value
     if origin in (typing.Union, types.UnionType):
         return _build_union(get_args(hint), value)
-    if hint is float and type(value) in (int, float):
-        return _finite(value)
-    if type(value) is not hint:
-        raise TypeError(f"expected {getattr(hint, '__name__', hint)}, got {value!r:.60}")
-    return value
+    raise TypeError(f"expected {getattr(hint, '__name__', hint)}, got {value!r:.60}")
 
 
 def _finite(value: float) -> float:
@@ -147,9 +147,9 @@ def _build_dataclass(cls: Any, value: Any) -> Any:
     hints = _hints(cls)
     if unknown := set(value) - set(hints):
         raise TypeError(f"{cls.__name__} has no field {sorted(unknown)[0]!r}")
-    for f in fields(cls):
-        if f.name not in value and f.default is MISSING and f.default_factory is MISSING:
-            raise TypeError(f"{cls.__name__} lacks {f.name!r}")
+    for name in _needed(cls):
+        if name not in value:
+            raise TypeError(f"{cls.__name__} lacks {name!r}")
     return cls(**{name: _build(hints[name], v) for name, v in value.items()})
 
 
@@ -161,6 +161,13 @@ def _build_tuple(items: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     if len(items) != len(value):
         raise TypeError(f"expected {len(items)} items, got {len(value)}")
     return tuple(map(_build, items, value))
+
+
+@cache
+def _needed(cls: Any) -> tuple[str, ...]:
+    """Names of the fields without a default."""
+    own = (f for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING)
+    return tuple(f.name for f in own)
 
 
 @cache

@@ -16,6 +16,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -213,6 +214,13 @@ class Recordings:
     def __init__(self, files: Iterable[Path]) -> None:
         self.files = {path.name.split(".")[0]: path for path in files}
         self._shown = cache(_shown)
+        self.has_shown = threading.Event()  # somebody was given a run
+
+    def prepare(self) -> None:
+        """Folds the run that a page opens with, which its first visitor would wait for."""
+        with contextlib.suppress(OSError, ValueError):  # `envelope` says what is wrong with it
+            for path in islice(self.files.values(), 1):
+                self._shown(path)
 
     def envelope(self, name: str, run: str) -> str:
         """The run of that name as one envelope; a sentence if there is none or it is damaged."""
@@ -222,6 +230,7 @@ class Recordings:
             label, items, _ = self._shown(self.files[name])
         except (OSError, ValueError) as error:
             return refusal(run, message("page.unreadable", name=name, reason=said(error)))
+        self.has_shown.set()
         return Packer(run, "recorded", label).pack_text(items, is_last=True)
 
     def prompt(self, name: str) -> str:

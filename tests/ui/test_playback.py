@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from specviz.config import LaneSpec, Request
 from specviz.trace import SessionEvent
 from specviz.trace_io import dump_events, load_events
 from specviz.ui import playback
+from specviz.ui import warm_up as warming
 from specviz.ui.kept import KeptTraces
 from specviz.ui.open_runs import OpenRuns
 from specviz.ui.playback import Packer, Recordings, imported, live, traced
@@ -208,6 +210,28 @@ def test_a_recorded_run_is_one_envelope_of_the_same_items(trace_file: Path) -> N
     assert json.loads(recordings.envelope("demo", "r8"))["run"] == "r8"
 
 
+def test_the_first_picture_is_folded_before_anybody_asks_for_it(trace_file: Path) -> None:
+    """Its first visitor waited three seconds for it, beside a model that was being loaded."""
+    second = trace_file.with_name("second.jsonl.gz")
+    second.write_bytes(trace_file.read_bytes())
+    recordings = Recordings([trace_file, second])
+    recordings.prepare()
+    for path in (trace_file, second):
+        path.unlink()
+    assert not recordings.has_shown.is_set()
+    assert json.loads(recordings.envelope("second", "r"))["items"][0]["kind"] == "failure"
+    assert not recordings.has_shown.is_set()
+    assert json.loads(recordings.envelope("demo", "r"))["items"] == folded(demo_run())
+    assert recordings.has_shown.is_set()
+
+
+def test_a_damaged_first_picture_keeps_no_page_from_opening(tmp_path: Path) -> None:
+    path = tmp_path / "cut.jsonl"
+    path.write_text("no trace")
+    Recordings([path]).prepare()
+    Recordings([]).prepare()
+
+
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "nope", "None"])
 def test_only_offered_recordings_are_read(trace_file: Path, name: str) -> None:
     envelope = json.loads(Recordings([trace_file]).envelope(name, "r"))
@@ -230,6 +254,24 @@ def test_warming_up_runs_one_token_and_says_when_it_is_done() -> None:
     warm_up.start()
     assert wait_until(lambda: warm_up.state()["state"] == "ready")
     assert session.requests[0].max_new_tokens == 1
+
+
+def test_the_model_waits_until_the_first_picture_was_drawn(monkeypatch: Any) -> None:
+    monkeypatch.setattr(warming, "DRAW_SECONDS", 0.0)
+    shown, session = threading.Event(), SlowSession(seconds=0)
+    warm_up = WarmUp(session)
+    warm_up.start(after=shown)
+    time.sleep(0.1)
+    assert session.requests == []
+    shown.set()
+    assert wait_until(lambda: warm_up.state()["state"] == "ready")
+
+
+def test_the_model_does_not_wait_for_a_visitor_who_never_comes(monkeypatch: Any) -> None:
+    monkeypatch.setattr(warming, "HOLD_SECONDS", 0.05)
+    warm_up = WarmUp(SlowSession(seconds=0))
+    warm_up.start(after=threading.Event())
+    assert wait_until(lambda: warm_up.state()["state"] == "ready")
 
 
 def test_a_model_that_cannot_be_had_is_said_with_its_reason() -> None:

@@ -14,7 +14,7 @@ from specviz.bench.prompts import BenchPrompt, fingerprint
 from specviz.bench.records import Record
 from specviz.bench.results import LaneResult, Results
 from specviz.bench.table import NONE, TableLines, aligned, markdown, spread_cell
-from specviz.metrics import DepthAcceptance, Spread, TimeSplit, interval
+from specviz.metrics import NEAR_TIE_STEPS, DepthAcceptance, Spread, TimeSplit, interval
 
 LANE_COLUMNS = (
     "drafter",
@@ -39,8 +39,11 @@ SECONDS_COLUMNS = (
     "tokens/s",
 )
 
-
 BY_DEPTH = "Accepted by depth, of the rounds that came there (95 % interval, Wilson):"
+PARTED = (
+    "Where answers differ from the baseline's (a near-tie: the target's two best logits lie within "
+    f"{NEAR_TIE_STEPS} steps of its number format, so rounding can decide):"
+)
 
 
 def report_text(results: Results, *, is_markdown: bool) -> str:
@@ -59,7 +62,7 @@ def report_text(results: Results, *, is_markdown: bool) -> str:
     parts += peer_parts(results, lines, bullet, gap)
     for heading, found in (
         (BY_DEPTH, _depth_lines(results)),
-        ("Where answers differ from the baseline's:", _parting_lines(results)),
+        (PARTED, _parting_lines(results)),
         ("Left out:", [f"{name}: {why}" for name, why in results.setup.left_out.items()]),
         ("Skipped:", _skipped_lines(results)),
     ):

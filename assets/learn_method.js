@@ -82,7 +82,7 @@ const SpecVizMethod = (function () {
     view.picture.replaceChildren(view.drawing.root);
     writeCode(view, false);
     view.facts.replaceChildren(...factsOf(name, facts));
-    view.more.replaceChildren(...tablesOf(name));
+    view.more.replaceChildren(...tablesOf(name, methods));
   }
 
   // A method that can draft chains and trees has lines for both.
@@ -105,8 +105,17 @@ const SpecVizMethod = (function () {
       if (one === "training" && RECIPES[name]) told.push(...commandsOf(RECIPES[name]));
       return fact(word("method.fact." + one), ...told);
     });
-    if (facts.paper) made.push(fact(word("method.fact.paper"), facts.paper));
+    if (facts.paper) made.push(fact(word("method.fact.paper"), ...linked(facts.paper)));
     return made;
+  }
+
+  // A paper as it is told, each number a link: what is published of a method can be looked up there.
+  function linked(paper) {
+    return paper.split(/(arXiv:\d+\.\d+)/).map((part) => {
+      if (!part.startsWith("arXiv:")) return part;
+      const made = el("a", "", part);
+      return Object.assign(made, { href: "https://arxiv.org/abs/" + part.slice(6), target: "_blank", rel: "noopener" });
+    });
   }
 
   // The corpus first, of which every drafter learns.
@@ -117,20 +126,21 @@ const SpecVizMethod = (function () {
   }
 
   // Two methods that are often taken for each other, and three that followed each other.
-  function tablesOf(name) {
-    if (name === "medusa" || name === "mtp") return [table("rivals", ["medusa", "mtp"], name)];
-    return FAMILY.eagle.includes(name) ? [table("eagles", FAMILY.eagle, name)] : [];
+  function tablesOf(name, methods) {
+    if (name === "medusa" || name === "mtp") return [table("rivals", ["medusa", "mtp"], name, methods)];
+    return FAMILY.eagle.includes(name) ? [table("eagles", FAMILY.eagle, name, methods)] : [];
   }
 
-  function table(kind, columns, name) {
-    const cell = (tag, text, column) => {
-      const made = el(tag, "", text);
+  function table(kind, columns, name, methods) {
+    const cell = (tag, text, column, ...more) => {
+      const made = el(tag, "", text, ...more);
       if (column === name) made.dataset.here = "true";
       return made;
     };
     const head = el("tr", "", el("td", ""), ...columns.map((one) => cell("th", tell(word("drafter." + one + ".title")), one)));
+    const sources = (point, one) => point === "claim" && methods[one] ? [el("br", ""), ...linked(methods[one].paper)] : [];
     const rows = POINTS[kind].map((point) => el("tr", "", el("th", "", word("method." + kind + "." + point)),
-      ...columns.map((one) => cell("td", word("method." + kind + "." + point + "." + one), one))));
+      ...columns.map((one) => cell("td", word("method." + kind + "." + point + "." + one), one, ...sources(point, one)))));
     return el("details", "svm-table", el("summary", "", word("method." + kind)),
       el("table", "", el("thead", "", head), el("tbody", "", ...rows)));
   }

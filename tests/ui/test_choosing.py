@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from itertools import product
 from statistics import median
 
 import pytest
 
 from specviz.config import Catalog
+from specviz.drafters import DRAFTERS, drafter_class
 from specviz.labs import recordings
 from specviz.theory import Costs, expected_tokens
 from specviz.trace_io import load_events, read_trace
 from specviz.ui import calculators, charts, choosing_guide, choosing_table
 from specviz.ui.reading import read_request
-from specviz.words import Language, Refusal
+from specviz.words import Language, Refusal, table, word
 from tests.races import FOLDER, RACES, SAMPLED
 from tests.traces import demo_run
 from tests.ui.sessions import CATALOG
@@ -96,6 +98,28 @@ def test_what_is_no_report_is_refused(tmp_path) -> None:
     (tmp_path / "x.json").write_text("{}")
     with pytest.raises(Refusal):
         choosing_table.of_report(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_published_figure_has_a_link_to_its_source(language: Language) -> None:
+    """A figure alone cannot be looked up. Parts of a cell stand between semicolons."""
+    link = re.compile(r"\]\(https://(arxiv\.org/abs/\d{4}\.\d{5}|github\.com/[\w-]+/[\w-]+)\)")
+    for method in choosing_table.METHODS:
+        told = word(f"choose.table.{method}.published", language)
+        parts = re.split("[;；](?![^(（]*[)）])", link.sub("]<link>", told))
+        assert all("<link>" in part for part in parts), told
+    published = "Published|published" if language == "en" else "发表"
+    for key in ("choose.cost.bigger", "choose.cost.how", "choose.why.modest"):
+        told = word(key, language)
+        assert re.search(published, told)
+        assert link.search(told), key
+    published = "Published:" if language == "en" else "论文报告"
+    for key, told in table(language).items():
+        name = key.removeprefix("method.").removesuffix(".when")
+        if name in DRAFTERS and published in told:
+            assert "arXiv:" in drafter_class(name).paper, (
+                key
+            )  # a link there: tests/ui/test_learn.py
 
 
 def test_csv_keeps_what_a_spreadsheet_would_break_or_run() -> None:

@@ -13,12 +13,13 @@ from specviz.engine.verify import verify
 from specviz.replays import kept_in_budget, tokens_at_temperature_one
 from specviz.tree import DraftTree
 from tests.engine.chances import enumerate_outcomes
-from tests.engine.lanes import Setup, registered
+from tests.engine.lanes import Setup, answer_of, registered
 from tests.engine.tables import blurred, random_table
 from tests.test_what_if import recording
 from tests.traces import greedy_verdict, round_trace
 
 PROMPT, BUDGET = [1, 2, 3, 1, 2], 60
+NUM_RUNS = 8
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -47,6 +48,37 @@ def test_an_estimate_meets_a_measured_run(length: int, temperature: float) -> No
         recorded += len(at_four)
     assert estimated == pytest.approx(measured, rel=0.08)
     assert recorded != measured, "the two settings must differ to be compared"
+
+
+@pytest.mark.parametrize(
+    ("change", "estimated_by"),
+    [
+        ({"num_draft_tokens": 2}, lambda recorded: what_if.truncated(recorded, 2)),
+        ({"budget": 6}, lambda recorded: what_if.budgeted(recorded, 6)),
+    ],
+    ids=["depth", "budget"],
+)
+def test_a_smaller_tree_is_estimated_as_it_is_measured(change, estimated_by) -> None:
+    """Greedy trees of a blurred copy, recorded with 16 rows at depth 4 and run with fewer.
+
+    Both runs write the same text, but their rounds begin elsewhere: a single run of 60 tokens may
+    be off by two fifths, the sum over `NUM_RUNS` by a tenth at most.
+    """
+    whole = {"num_draft_tokens": 4, "top_k": 3, "budget": 16}
+    estimated = measured = recorded = 0.0
+    for seed in range(NUM_RUNS):
+        lm = random_table(13, seed=seed)
+        draft = blurred(lm, seed=1000 + seed, spread=0.7)
+        setup = Setup(lm, PROMPT, BUDGET, seed=seed, draft=draft)
+        large, small = (
+            setup.play(registered("draft_model", knobs)) for knobs in (whole, whole | change)
+        )
+        assert answer_of(large) == answer_of(small)
+        estimated += BUDGET / estimated_by(recording(large)).tau
+        measured += len(small)
+        recorded += len(large)
+    assert estimated == pytest.approx(measured, rel=0.1)
+    assert recorded < 0.9 * measured, "the two settings must differ to be compared"
 
 
 @pytest.mark.parametrize("prompt", [[1, 2, 3], [4, 5], [6, 7, 8, 9]])

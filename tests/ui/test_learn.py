@@ -326,5 +326,8 @@ def test_the_panel_goes_with_the_lane_and_its_code_with_the_round(chromium: Any)
             text = page.inner_text(".svm")
             assert facts["title"] in text
             assert facts["paper"] in text
+            links = page.locator(".svm-fact a").evaluate_all("all => all.map((a) => a.href)")
+            numbers = re.findall(r"arXiv:([\d.]+\d)", facts["paper"])
+            assert links == [f"https://arxiv.org/abs/{number}" for number in numbers]
             assert 5 < page.locator(".svm-code li").count() <= 12
             assert page.locator(".svm .svd").count() == 1

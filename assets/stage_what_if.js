@@ -6,7 +6,7 @@ const SpecVizWhatIf = (function () {
   const { word, tell, el, number, show, say, select } = SpecVizDom;
   const { lastEnd } = SpecVizRun;
   const ROOM = 1.05;
-  const NAMES = ["length", "budget", "unbranched", "oracle", "costs", "temperature"];
+  const NAMES = ["length", "budget", "unbranched", "oracle", "costs", "temperature", "greedy"];
 
   // `measure(fields)` runs what the fields ask for; null where nothing can be run.
   function makeWhatIf(measure) {

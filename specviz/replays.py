@@ -101,6 +101,15 @@ def is_wholly_read(round_: RoundTrace) -> bool:
     return None not in round_.softmax_probs[1 : round_.tree.num_draft_tokens + 1]
 
 
+def is_as_greedy(round_: RoundTrace) -> bool:
+    """Whether the target's likeliest token was taken at every visited row, as at temperature 0."""
+    likeliest = [
+        max(row.odds, key=lambda o: o.target_prob).token for row in round_.odds if row.odds
+    ]
+    told = round_.new_tokens
+    return bool(told) and tuple(likeliest[: len(told)]) == told
+
+
 def tokens_at_temperature_one(round_: RoundTrace) -> float:
     """E[tokens] of the round's own tree if the target samples at temperature 1, nothing cut off.
 

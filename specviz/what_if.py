@@ -21,7 +21,7 @@ shorter drafts.
 Costs come from the account's medians, scaled so that the setting that was recorded gets the rho
 that was measured. Nothing is drawn here, and nothing is estimated that the trace does not hold: a
 longer draft by position has to be measured, and so has every temperature but the recorded one and,
-for guesses that are chosen and not drawn, temperature 1.
+for guesses that are chosen and not drawn, temperature 1, and 0 while a drawn text is the greedy one.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 
 from specviz.config import BUDGET_KNOB, WIDTH_KNOB, KnobValue
 from specviz.cost import Account
@@ -39,6 +40,7 @@ from specviz.replays import (
     Shape,
     draft_depths,
     filled,
+    is_as_greedy,
     is_wholly_read,
     kept_in_budget,
     kept_of_chain,
@@ -54,6 +56,7 @@ from specviz.words import Message, Refusal, message
 
 TEXT_ALONE = {"draft_model"}  # registry names; see above
 CHOSEN = {"prompt_lookup", "lookahead", "medusa", "eagle2", "eagle3"}  # never draw their guesses
+FEWEST_ROUNDS = 4  # of a drawn text that are a greedy one's, to tell anything of temperature 0
 LONGEST = 16  # drafts beyond this are not estimated
 DEPTH_KNOBS = ("num_draft_tokens", "depth", "num_heads")  # a lane has one of these, or none
 
@@ -239,6 +242,32 @@ def at_temperature_one(recording: Recording) -> Estimate:
         tau=_mean(map(tokens_at_temperature_one, recording.rounds)),
         rho=recording.account.rho,
         assumes=(message("verdict.assume.temperature_one"),),
+    )
+
+
+def at_temperature_zero(recording: Recording) -> Estimate:
+    """The first rounds of a drawn text, as far as a greedy run would write and draft the same.
+
+    Those rounds are the greedy run's own; that the rest would be like them is what is estimated.
+    Refusal: guesses that would be others, or a text that parts from the greedy one too soon.
+    """
+    if not recording.is_chosen:
+        raise Refusal(message("refusal.other_guesses", drafter=recording.start.drafter))
+    kept = list(takewhile(is_as_greedy, recording.rounds))
+    tokens = sum(len(r.new_tokens) for r in kept)
+    if len(kept) < FEWEST_ROUNDS:
+        raise Refusal(message("refusal.parts_early", tokens=tokens, least=FEWEST_ROUNDS))
+    shapes = [Shape(r.rows_written, len(r.draft_step_seconds)) for r in kept]
+    told = message(
+        "verdict.assume.temperature_zero",
+        rounds=len(kept),
+        all=len(recording.rounds),
+        tokens=tokens,
+    )
+    return Estimate(
+        tau=tokens / len(kept),
+        rho=recording.scale * _mean(recording.cost(shape) for shape in shapes),
+        assumes=(told, *_cost_assumptions(recording, shapes)),
     )
 
 

@@ -15,7 +15,7 @@ what other settings would have given. Numbers are those of `cost` and `what_if`;
 
     what_if   measured {tau, rho, speedup}, choices {name: [estimate, ...]}, said [message, ...],
               costs or null, refused {name: message}. Names: "length", "budget", "unbranched",
-              "oracle", "temperature". An estimate is {value, tau, rho, speedup, bounds of the
+              "oracle", "temperature", "greedy". An estimate is {value, tau, rho, speedup, bounds of the
               speed-up or null, is_measured, assumes (indices into said), measure (fields of a
               request that would measure it) or null}
     costs     c, delta (the stops of two sliders), rows (whose read delta is), now [index of c, index

@@ -20,6 +20,7 @@ from specviz.what_if import (
     Recording,
     at_costs,
     at_temperature_one,
+    at_temperature_zero,
     budgeted,
     oracle,
     unbranched,
@@ -71,6 +72,7 @@ def what_if_item(recording: Recording, best: BestLength) -> Item:
         else [],
         "oracle": [_item(recording, oracle(recording), said)],
         "temperature": _temperature(recording, said, refused),
+        "greedy": _greedy(recording, said, refused),
     }
     costs = _costs(recording, said)
     return {
@@ -139,7 +141,7 @@ def _budgets(recording: Recording, said: _Said) -> list[Item]:
 
 
 def _temperature(recording: Recording, said: _Said, refused: dict[str, Message]) -> list[Item]:
-    """Of temperatures only 1 can be told from what a trace holds; a run at 1 has it measured."""
+    """Of a whole trace, only temperature 1 can be told; a run at 1 has it measured."""
     if recording.start.sampling == PLAIN_SAMPLING:
         return []
     try:
@@ -148,6 +150,18 @@ def _temperature(recording: Recording, said: _Said, refused: dict[str, Message])
         refused["temperature"] = error.message
         return []
     return [_item(recording, estimate, said, sampling={"temperature": 1.0})]
+
+
+def _greedy(recording: Recording, said: _Said, refused: dict[str, Message]) -> list[Item]:
+    """Temperature 0 from a drawn run, as far as the text is the greedy one."""
+    if recording.start.sampling.temperature == 0:
+        return []
+    try:
+        estimate = at_temperature_zero(recording)
+    except Refusal as error:
+        refused["greedy"] = error.message
+        return []
+    return [_item(recording, estimate, said, sampling={"temperature": 0.0})]
 
 
 def _costs(recording: Recording, said: _Said) -> Item:

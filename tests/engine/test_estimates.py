@@ -12,6 +12,7 @@ from specviz.config import SamplingParams
 from specviz.engine.verify import verify
 from specviz.replays import kept_in_budget, tokens_at_temperature_one
 from specviz.tree import DraftTree
+from specviz.words import Refusal
 from tests.engine.chances import enumerate_outcomes
 from tests.engine.lanes import Setup, answer_of, registered
 from tests.engine.tables import blurred, random_table
@@ -79,6 +80,32 @@ def test_a_smaller_tree_is_estimated_as_it_is_measured(change, estimated_by) -> 
         recorded += len(large)
     assert estimated == pytest.approx(measured, rel=0.1)
     assert recorded < 0.9 * measured, "the two settings must differ to be compared"
+
+
+def test_a_drawn_run_tells_of_temperature_zero_what_the_greedy_run_does_there() -> None:
+    """Exact where the texts are the same: the rounds that are counted are the greedy run's own."""
+    make = registered("draft_model", {"num_draft_tokens": 3, "top_k": 2, "budget": 8})
+    told = 0
+    for seed in range(6):
+        lm = random_table(13, seed=seed)
+        setup = Setup(
+            lm, PROMPT, BUDGET, seed=seed, draft=blurred(lm, seed=1000 + seed, spread=0.7)
+        )
+        greedy = setup.play(make)
+        drawn = replace(setup, sampling=SamplingParams(temperature=0.2)).play(make)
+        same = 0
+        while same < len(drawn) and drawn[same].new_tokens == greedy[same].new_tokens:
+            same += 1
+        lane = recording(drawn)
+        lane = replace(lane, start=replace(lane.start, knobs={"top_k": 2}))
+        if same < what_if.FEWEST_ROUNDS:
+            with pytest.raises(Refusal, match="would part from this text"):
+                what_if.at_temperature_zero(lane)
+            continue
+        told += same < len(drawn)
+        tau = sum(len(r.new_tokens) for r in greedy[:same]) / same
+        assert what_if.at_temperature_zero(lane).tau == pytest.approx(tau)
+    assert told, "some text must part late enough to be told of"
 
 
 @pytest.mark.parametrize("prompt", [[1, 2, 3], [4, 5], [6, 7, 8, 9]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,3 +121,22 @@ def test_a_trace_without_the_targets_own_chances_is_still_shown(events: list[Tra
     assert any(None in r.softmax_probs[1:] for r in rounds_of(events, 2))
     refused = judged_item(events, 2)["what_if"]["refused"]
     assert refused == {"temperature": ("refusal.no_softmax", {})}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.2])
+def test_temperature_zero_is_offered_for_drawn_runs_alone(temperature: float) -> None:
+    """A greedy recording, once told to have been drawn: then all its rounds count."""
+    lane = next(r for r in recorded.recordings("chat_rainbows") if r.is_chosen)
+    sampling = replace(lane.start.sampling, temperature=temperature)
+    drawn = replace(lane.start, sampling=sampling)
+    events = [drawn if e == lane.start else e for e in recorded.events("chat_rainbows")]
+    found = judged_item(events, lane.start.lane)["what_if"]
+    if temperature == 0:
+        assert "greedy" not in {**found["choices"], **found["refused"]}
+        return
+    (offered,) = found["choices"]["greedy"]
+    assert offered["measure"]["temperature"] == 0
+    assert not offered["is_measured"]
+    said = [found["said"][i] for i in offered["assumes"]]
+    assert said[0][0] == "verdict.assume.temperature_zero"
+    assert said[0][1]["rounds"] == said[0][1]["all"] == len(lane.rounds)

@@ -5,12 +5,14 @@
 
 const EFFORTS = { float32: "page.model_float32", warming: "page.model_warming" };
 function startPage({ element, props, server, watch, adopt }, settings) {
-  const code = settings.stageCode + settings.learnCode + "\nreturn { SpecVizWords, SpecVizStage, SpecVizLearn };";
-  const { SpecVizWords: words, SpecVizStage, SpecVizLearn } = new Function(code)();
+  const code = settings.stageCode + settings.learnCode + "\nreturn { SpecVizWords, SpecVizStage, SpecVizLearn, SpecVizChapters, SpecVizMethod };";
+  const { SpecVizWords: words, SpecVizStage, SpecVizLearn, SpecVizChapters, SpecVizMethod } = new Function(code)();
   const { word, tell } = words;
   const query = new URLSearchParams(location.search);
   const isEmbedded = query.get("embed") === "1";
   const link = linkState();
+  const faults = linkFaults(link, query, { numChapters: SpecVizChapters.CHAPTERS.length,
+    methods: SpecVizMethod.namesOf(settings.methods), recorded: settings.recorded });
   words.choose(firstLanguage(words, query));
   document.body.classList.toggle("specviz-embed", isEmbedded);
 
@@ -24,7 +26,8 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   let pinned = null; // the run of this visit that lies beside it
   let opening = null; // the run that was asked for last
   let silence = 0; // the timer that counts the server as lost
-  let wanted = link ? link.place : null; // where to go when the run of a link has come
+  // Where to go when the run of a link has come; one that is still to be made comes to it on its own.
+  let wanted = link && settings.recorded.includes(link.recorded) ? link.place : null;
   let madeFor = null; // the same for a link whose run has yet to be made
   let model = null; // how far the model is
   let waiting = ""; // what the live run waits for: "queued", "float32", "warming"; "" once it began
@@ -32,7 +35,8 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   const saver = makeSaver({ words, settings, server, stage, element,
     shown: () => shown, say: (...more) => bar.say(...more) });
   const bar = makeBar(element.querySelector(".specviz-bar"), {
-    words, settings, open, reopen, importFile: (file) => files.open(file), save: saver.save, ghost,
+    words, settings, open: instead(open), reopen: instead(reopen), importFile: (file) => files.open(file),
+    save: saver.save, ghost,
     copyLink: (box) => links.copyLink(box),
     hasPicture: () => Boolean(saver.drawing()),
   });
@@ -44,12 +48,21 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   const settle = makeSettle({ holds: form.holds, onWait: () => bar.say(["page.settling", {}]) });
   const measure = makeMeasure({ server, follow: (recipe) => followRecipe(recipe, null), isShown: settle.isShown,
     say: (...more) => bar.say(...more), isBusy: () => run !== null });
-  const links = makeLinks({ words, settings, server, stage, runs, bar, link,
+  const links = makeLinks({ words, settings, server, stage, runs, bar, link, faults,
     look: { shown: () => shown, isIdle: () => run === null && !wanted, open, follow: followRecipe } });
   const files = makeFiles({ settings, server, runs, say: (...more) => bar.say(...more), isBusy: () => hasStarted(),
     ask: () => (opening = newRun()), isAsked: (id) => opening === id,
-    show: (envelope, name) => showEnvelope(envelope, { kind: "file", id: envelope.run, name }) });
+    show: instead((envelope, name) => showEnvelope(envelope, { kind: "file", id: envelope.run, name })) });
+  const limits = makeLimits({ words });
   const told = makeTold({ words, named: makeNamer({ words, settings }) });
+
+  // What a visitor chooses to see instead takes with it what was told of the run before.
+  function instead(look) {
+    return (...what) => {
+      told.hush();
+      return look(...what);
+    };
+  }
 
   // The controls show what a recipe asks for.
   function follow(recipe) {
@@ -208,10 +221,11 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     if (!kept || hasStarted()) return false;
     const asked = (opening = newRun());
     const time = kept.begun.slice(11, 16);
-    const envelope = { v: 1, run: asked, seq: 0, source: "recorded", last: true,
-      label: ["page.kept_run", { time }], items: runs.items(kept) };
+    const { label, note } = kept.file ? runs.headOf(kept) : { label: ["page.kept_run", { time }], note: "" };
+    const envelope = { v: 1, run: asked, seq: 0, source: "recorded", last: true, label, items: runs.items(kept) };
     if (!envelope.items.some((item) => item.kind === "start")) return false;
-    showEnvelope(envelope, { kind: "live", id });
+    showEnvelope(envelope, { kind: kept.file ? "file" : "live", id, name: kept.file });
+    if (kept.file) return bar.say(note || "") || true;
     const ends = { stopped: "page.stopped_run", reloaded: "page.reloaded" };
     const isWhole = envelope.items.some((item) => item.kind === "end");
     bar.say(isWhole ? "" : [kept.isCut ? "page.kept_in_part" : ends[kept.how] || "page.broken_off", {}]);
@@ -226,7 +240,10 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     paintBar();
   }
 
-  const isReload = performance.getEntriesByType("navigation")[0]?.type === "reload";
+  // Another link in the same tab loads the page again, and is as new as in a tab of its own.
+  const isFollowed = keep("sessionStorage").getItem("specviz.followed") !== null;
+  keep("sessionStorage").removeItem("specviz.followed");
+  const isReload = !isFollowed && performance.getEntriesByType("navigation")[0]?.type === "reload";
 
   // The controls as the visitor left them. A prompt is set at once, even one that cannot run.
   function takeBack() {
@@ -247,10 +264,15 @@ function startPage({ element, props, server, watch, adopt }, settings) {
     } catch {
       return false;
     }
-    if (before && before.kind === "file") return files.again(before.name);
-    if (!before || before.kind !== "live" || !reopen(before.id)) return false;
-    if (settings.hasForm && !isKept) follow(runs.find(before.id).recipe);
-    return true;
+    if (!before || before.kind === "recorded") return false;
+    const isFile = before.kind === "file";
+    const first = wanted;
+    wanted = link && !isFile ? link.place : null; // the address followed what was shown, but never a file
+    const isThere = reopen(before.id);
+    if (!isThere) wanted = first;
+    if (isFile && !isThere) bar.say(["page.file_again", { name: String(before.name) }]);
+    if (isThere && !isFile && settings.hasForm && !isKept) follow(runs.find(before.id).recipe);
+    return isThere;
   }
 
   // -- the bar above the stage
@@ -279,6 +301,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   function openFirst() {
     const isKept = takeBack();
     if (isReload && runs.isCutEarly) told.tell(["page.reloaded_early", {}], false);
+    if (faults) bar.say(faults, true);
     if (restoreShown(isKept) || links.followLink(isKept) || !settings.recorded.length) return;
     const name = query.get("run");
     const isThere = settings.recorded.includes(name);
@@ -294,6 +317,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
       document.body.classList.remove("specviz-invites");
       bar.say("");
       told.hush();
+      if (limits.changed()) told.tell(limits.changed(), false);
       [wanted, madeFor] = [madeFor, null];
       const id = newRun();
       runs.begin(id, recipe);
@@ -317,6 +341,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   watch("value", () => receive(props.value));
   setInterval(links.keepAddress, 1000);
   addEventListener("hashchange", () => { // another link in the same tab
+    keep("sessionStorage").setItem("specviz.followed", "");
     draft.forget();
     location.reload();
   });
@@ -324,7 +349,7 @@ function startPage({ element, props, server, watch, adopt }, settings) {
   paintBar();
   openFirst();
   SpecVizLearn.mount(element.querySelector(".specviz-learn"), {
-    offers: bar.offers, stage, open, memory: keep("localStorage"), recorded: settings.recorded, methods: settings.methods,
+    offers: bar.offers, stage, open: instead(open), memory: keep("localStorage"), recorded: settings.recorded, methods: settings.methods,
     isBack: Boolean(link), isBusy: hasStarted, load: (name) => server.load_recorded({ name, run: newRun() }) });
   if (settings.hasModel) watchModel();
 }

@@ -53,16 +53,38 @@ function makeBar(root, { words, settings, open, reopen, importFile, copyLink, sa
   }
 
   function mineChips(run, i, { isBusy, shown, hasGhost, pinned }) {
-    const prompt = String(run.recipe.prompt).trim();
-    const short = prompt.length > 24 ? prompt.slice(0, 23) + "…" : prompt;
-    const isShown = Boolean(shown) && shown.kind === "live" && shown.id === run.id;
-    const button = chip(i + 1 + ". " + short, isShown, isBusy, () => reopen(run.id));
-    button.title = prompt.slice(0, 300);
+    const short = shortName(run);
+    const isShown = Boolean(shown) && shown.kind !== "recorded" && shown.id === run.id;
+    const button = chip(i + 1 + ". " + short + apart(run), isShown, isBusy, () => reopen(run.id));
+    button.title = [run.file, promptOf(run).slice(0, 300), lanesOf(run)].filter(Boolean).join("\n");
     if (!hasGhost || isShown || !shown) return [button];
     const pin = chip(word("page.compare"), pinned === run.id, isBusy, () => ghost(run.id));
     pin.classList.add("specviz-pin");
     pin.title = word("page.compare_hint", { name: short });
     return [button, pin];
+  }
+
+  const promptOf = (run) => String(run.recipe.prompt).trim();
+
+  function shortName(run) {
+    const name = run.file || promptOf(run);
+    return name.length > 24 ? name.slice(0, 23) + "…" : name;
+  }
+
+  function lanesOf(run) {
+    const titles = run.recipe.lanes.map((lane) => settings.drafters?.[lane.drafter || lane] || "");
+    return titles.filter(Boolean).join(word("page.comma"));
+  }
+
+  // What tells a run from others whose chip would read the same: its lanes and its time.
+  function apart(run) {
+    const twins = last.runs.filter((one) => one !== run && shortName(one) === shortName(run));
+    if (!twins.length) return "";
+    const minuteOf = (one) => one.begun.slice(0, 16);
+    const isSameMinute = twins.some((one) => minuteOf(one) === minuteOf(run));
+    const time = run.begun.slice(11, isSameMinute ? 19 : 16);
+    return run.file ? word("page.chip_file", { time })
+      : word("page.chip_run", { n: run.recipe.lanes.length, time });
   }
 
   function recordedName(name) {

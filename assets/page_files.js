@@ -1,4 +1,4 @@
-// Traces that a visitor opens: read here, checked by the server, shown, and shown again after a reload.
+// Traces that a visitor opens: read here, checked by the server, kept beside the live runs, shown.
 
 // `isBusy()` whether a run has the stage; `ask()` names what is opened, `isAsked(id)` whether nothing else
 // was asked for since; `show(envelope, name)` puts it on the stage.
@@ -19,21 +19,13 @@ function makeFiles({ settings, server, runs, say, isBusy, ask, isAsked, show }) 
       const envelope = JSON.parse(answer);
       const refusal = envelope.items.find((item) => item.kind === "failure");
       if (refusal) return say(refusal.message, true);
-      say("");
-      runs.keepFile(envelope);
+      say(envelope.note || "");
+      runs.addFile(envelope, name);
       return show(envelope, name);
     } catch {
       return say(["page.import_unreadable", { name }], true);
     }
   }
 
-  // Whether the one that was shown before a reload could be kept.
-  function again(name) {
-    const envelope = runs.file();
-    if (envelope) show(envelope, name);
-    else say(["page.file_again", { name }]);
-    return Boolean(envelope);
-  }
-
-  return { open, again };
+  return { open };
 }

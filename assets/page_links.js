@@ -1,9 +1,28 @@
 // The link to what is shown: what it holds, the address that follows it, and what a link that was
 // followed asks for. It decides nothing of runs.
 
+// What of the page's address could not be read, as a sentence; null if nothing. `link` is what was
+// read of its state, `query` its parameters.
+function linkFaults(link, query, { numChapters, methods, recorded }) {
+  const found = [];
+  const isRun = (name) => recorded.includes(name);
+  if (new URLSearchParams(location.hash.slice(1)).has("run") && !(link && (link.recipe || isRun(link.recorded))))
+    found.push(link && typeof link.recorded === "string"
+      ? ["page.link_part.recorded", { value: link.recorded.slice(0, 80) }] : ["page.link_part.run", {}]);
+  const chapter = query.get("chapter");
+  const isChapter = Number.isInteger(Number(chapter)) && Number(chapter) >= 1 && Number(chapter) <= numChapters;
+  if (chapter !== null && !isChapter)
+    found.push(["page.link_part.chapter", { value: chapter.slice(0, 20), most: numChapters }]);
+  const method = query.get("method");
+  if (method !== null && !methods.includes(method))
+    found.push(["page.link_part.method", { value: method.slice(0, 40) }]);
+  if (!found.length) return null;
+  return ["page.link_damaged", { parts: found.reduce((one, two) => ["page.link_parts", { one, two }]) }];
+}
+
 // `look` is {shown(), isIdle(), open(name), follow(recipe, place)}: what is shown, whether nothing
 // goes on, and what a link can lead to.
-function makeLinks({ words, settings, server, stage, runs, bar, link, look }) {
+function makeLinks({ words, settings, server, stage, runs, bar, link, look, faults }) {
   function state() {
     const shown = look.shown();
     if (!shown || shown.kind === "file") return null;
@@ -37,7 +56,7 @@ function makeLinks({ words, settings, server, stage, runs, bar, link, look }) {
     const reason = await server.why_not(link.recipe);
     if (reason) return bar.say(["page.link_refused", { reason }], true);
     look.follow(link.recipe, link.place);
-    bar.say(["page.link_opened", {}]);
+    bar.say(faults ? ["page.both", { one: faults, two: ["page.link_opened", {}] }] : ["page.link_opened", {}]);
     document.body.classList.add("specviz-invites");
     return undefined;
   }

@@ -1,5 +1,5 @@
-// The live runs of this visit: what was received, kept so that a reload or a server that is gone
-// loses nothing. Envelopes in, envelopes out; it paints nothing. Where it keeps them is given
+// The runs of this visit, live ones and opened traces: what was received, kept so that a reload or a
+// server that is gone loses nothing. Envelopes in, envelopes out; it paints nothing. Where it keeps them is given
 // (sessionStorage: it ends with the tab, so no prompt stays behind).
 
 // The browser's storage of that name; what forbids it, a frame of a strange site for one, gets a
@@ -23,13 +23,15 @@ const keep = (function () {
   };
 })();
 
+const MOST_FILES = 3; // opened traces that stand beside the live runs
+
 // A run takes its place with its first round: one that was refused, or broke off before, takes none.
 function makeRuns(storage, most) {
   const LIST = "specviz.runs";
   const ASKED = "specviz.asked";
-  const FILE = "specviz.file";
   const runs = []; // oldest first: { id, recipe, begun, how, texts }; how is "" while it goes on,
-  // then "ended", "stopped", "broken" or "reloaded"; isCut: the storage has no room for all of it
+  // then "ended", "stopped", "broken" or "reloaded"; isCut: the storage has no room for all of it.
+  // An opened trace has its name in `file` and one envelope; isLoose: it is in memory alone
   let asked = null; // the run that was asked for last, until its first round
 
   const part = (id, seq) => "specviz.run." + id + "." + seq;
@@ -39,27 +41,45 @@ function makeRuns(storage, most) {
     run.texts.forEach((_, seq) => storage.removeItem(part(run.id, seq)));
   }
 
-  // When the storage is full an opened file, then the oldest run makes room. False: there is none.
+  // When the storage is full an opened trace, then the oldest run makes room. False: there is none.
   function store(key, text, owner) {
     for (;;) {
       try {
         storage.setItem(key, text);
         return true;
       } catch {
-        if (storage.getItem(FILE) !== null) {
-          storage.removeItem(FILE);
+        const file = runs.find((run) => run.file && !run.isLoose);
+        if (file) {
+          loosen(file);
           continue;
         }
-        const oldest = runs.find((run) => run !== owner);
+        const oldest = runs.find((run) => run !== owner && !run.file);
         if (!oldest) return false;
         forget(oldest);
       }
     }
   }
 
-  function storeList(owner) {
-    const heads = runs.map(({ id, recipe, begun, how, isCut }) => ({ id, recipe, begun, how, isCut }));
-    return store(LIST, JSON.stringify(heads), owner);
+  function loosen(file) {
+    file.isLoose = true;
+    storage.removeItem(part(file.id, 0));
+  }
+
+  function heads() {
+    return JSON.stringify(runs.filter((run) => !run.isLoose)
+      .map(({ id, recipe, begun, how, isCut, file }) => ({ id, recipe, begun, how, isCut, file })));
+  }
+
+  const storeList = (owner) => store(LIST, heads(), owner);
+
+  // None of the runs goes for an opened trace.
+  function storeFile(run) {
+    try {
+      storage.setItem(part(run.id, 0), run.texts[0]);
+      storage.setItem(LIST, heads());
+    } catch {
+      loosen(run);
+    }
   }
 
   // What does not fit beside the rest of its run is kept in memory alone: a reload finds the beginning,
@@ -93,7 +113,7 @@ function makeRuns(storage, most) {
     asked = null;
     storage.removeItem(ASKED);
     runs.push(run);
-    while (runs.length > most) forget(runs[0]);
+    runs.filter((one) => !one.file).slice(0, -most).forEach(forget);
     storeList(run);
     run.texts.forEach((_, seq) => storePart(run, seq));
   }
@@ -128,14 +148,20 @@ function makeRuns(storage, most) {
       if (run === asked) storage.removeItem(ASKED);
       else storeList(run);
     },
-    // An opened trace, if there is room for it; none of the runs goes for it.
-    keepFile(envelope) {
-      storage.removeItem(FILE);
-      try {
-        storage.setItem(FILE, JSON.stringify(envelope));
-      } catch { /* it is opened again from where it lies */ }
+    // An opened trace stands once among the runs, however often it is opened.
+    addFile(envelope, file) {
+      const { created, asked: { prompt } } = envelope.items.find((item) => item.kind === "start");
+      const size = envelope.items.length;
+      const isSame = (run) => run.file === file && run.recipe.created === created && run.recipe.size === size;
+      const opened = runs.filter((run) => run.file);
+      [...opened.filter(isSame), ...opened.filter((run) => !isSame(run)).slice(0, 1 - MOST_FILES)].forEach(forget);
+      const run = { id: envelope.run, file, recipe: { prompt, lanes: [], created, size },
+        begun: new Date().toISOString(), how: "ended", texts: [JSON.stringify(envelope)] };
+      runs.push(run);
+      storeFile(run);
     },
-    file: () => JSON.parse(storage.getItem(FILE) || "null"),
+    // What came with an opened trace besides its items: { label, note }.
+    headOf: (run) => JSON.parse(run.texts[0]),
     // All items of a run in the order of its envelopes, whichever came first.
     items(run) {
       const envelopes = run.texts.map((text) => JSON.parse(text));

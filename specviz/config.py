@@ -198,9 +198,9 @@ def choose(name: Message | str, value: object, choices: tuple[str, ...]) -> None
         raise Refusal(message("refusal.choice", name=name, choices=names, value=shown(value)))
 
 
-def shown(value: object) -> str:
+def shown(value: object) -> Message | str:
     """What somebody sent, as a refusal quotes it: a long one is cut."""
-    return f"{value!r:.60}"
+    return message("refusal.nothing") if value is None else f"{value!r:.60}"
 
 
 def _check(name: str, value: object, low: float, high: float) -> None:
@@ -219,4 +219,11 @@ def _out_of_range(
     name: Message | str, value: object, low: float, high: float, *, is_whole: bool
 ) -> Refusal:
     key = "refusal.whole_number" if is_whole else "refusal.number"
-    return Refusal(message(key, name=name, low=f"{low:g}", high=f"{high:g}", value=shown(value)))
+    return Refusal(
+        message(key, name=name, low=_number(low), high=_number(high), value=shown(value))
+    )
+
+
+def _number(value: float) -> str:
+    """A limit in full: 9223372036854775807 is not 9.22337e+18."""
+    return str(value) if isinstance(value, int) else f"{value:g}"

@@ -55,6 +55,16 @@ def load_events(text: str) -> Iterator[TraceEvent]:
         raise Refusal(message("refusal.trace_empty"))
 
 
+def without_cut_line(text: str) -> str:
+    """The text of a trace without a last line that was cut short, as a copy that broke off leaves it."""
+    before, _, last = text.rstrip().rpartition("\n")
+    try:
+        json.loads(last)
+    except (ValueError, RecursionError):
+        return before or text
+    return text
+
+
 def read_trace(path: Path) -> str:
     """The text of a trace file, plain or gzipped. ValueError or OSError if it cannot be read."""
     raw = path.read_bytes()
@@ -78,8 +88,8 @@ def _load_line(line: str, number: int) -> TraceEvent:
     try:
         raw = json.loads(line)
     except (ValueError, RecursionError) as error:
-        told = message("refusal.trace_json", number=number, reason=str(error))
-        raise Refusal(told) from error
+        key = "refusal.trace_json" if number == 1 else "refusal.trace_broken_line"
+        raise Refusal(message(key, number=number)) from error
     kind = raw.get("kind") if isinstance(raw, dict) else None
     if not isinstance(kind, str) or kind not in EVENT_TYPES:
         raise Refusal(message("refusal.trace_kind", number=number, kind=f"{kind!r:.60}"))

@@ -35,6 +35,7 @@ PAGE_SCRIPTS = (
     "page_lanes.js",
     "page_form.js",
     "page_told.js",
+    "page_limits.js",
     "page_settle.js",
     "page_focus.js",
     "page_bar.js",

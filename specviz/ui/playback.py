@@ -23,7 +23,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from specviz.config import Request
 from specviz.session import Session
 from specviz.trace import Failure, Progress, RunStart, SessionEvent, TraceEvent
-from specviz.trace_io import dump_event, load_events, read_trace
+from specviz.trace_io import dump_event, load_events, read_trace, without_cut_line
 from specviz.ui.kept import KeptTraces
 from specviz.ui.open_runs import OpenRuns
 from specviz.views.stage import StageFeed
@@ -56,11 +56,11 @@ class Packer:
     def pack(self, items: list[Item], *, is_last: bool = False) -> str:
         return self.pack_text(_dump(items), is_last=is_last)
 
-    def pack_text(self, items: str, *, is_last: bool = False) -> str:
-        """The same for items that are JSON already."""
+    def pack_text(self, items: str, *, is_last: bool = False, note: Message | None = None) -> str:
+        """The same for items that are JSON already; `note` is what the page says of them."""
         head = {"v": 1, "run": self.run, "seq": self.seq, "source": self.source}
         self.seq += 1
-        rest = {"label": self.label, "last": is_last}
+        rest = {"label": self.label, "last": is_last} | ({"note": note} if note else {})
         return f'{_dump({**head, **rest})[:-1]},"items":{items}}}'
 
 
@@ -131,16 +131,19 @@ def refusal(run: str, sentence: Message | str) -> str:
 
 
 def imported(text: str, name: str, run: str) -> str:
-    """A trace that a visitor brought, as one envelope; a sentence if it is not one."""
+    """A trace that a visitor brought, as one envelope; a sentence if it is not one. Of a file that was
+    cut short within its last line the rest is shown, and a note says so."""
     name = legible(name[:80])
     if len(text) > MAX_IMPORT_CHARACTERS:
         size = f"{MAX_IMPORT_CHARACTERS // 1_000_000}"
         return refusal(run, message("page.import_too_big", name=name, megabytes=size))
+    whole = without_cut_line(text)
+    note = None if whole == text else message("page.import_cut", name=name)
     try:
-        label, items, _ = _folded(text, "page.imported", name=name)
+        label, items, _ = _folded(whole, "page.imported", name=name)
     except ValueError as error:
         return refusal(run, message("page.import_refused", name=name, reason=said(error)))
-    return Packer(run, "recorded", label).pack_text(items, is_last=True)
+    return Packer(run, "recorded", label).pack_text(items, is_last=True, note=note)
 
 
 class _Reader(Generic[T]):

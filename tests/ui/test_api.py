@@ -112,7 +112,7 @@ def test_a_trace_comes_back_whole(client: Client) -> None:
         ),
         ("hi", {"seed": 3.7}, "seed is a whole number"),
         ("hi", {"seed": 10**400}, "seed is a whole number"),
-        ("hi", {"temperature": None}, "temperature is a number from 0 to 100; got None."),
+        ("hi", {"temperature": None}, "temperature is a number from 0 to 100; got nothing."),
         ("hi", {"lanes": ["medusa9"]}, "A lane's drafter is one of autoregressive"),
         (
             "hi",

@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ from tests.ui.visiting import (
 )
 
 pytestmark = pytest.mark.browser
+WHOLE = dump_events([e for e in demo_run() if e.kind not in ("progress", "failure")])
+BROKEN = "".join(line[: 40 if i == 2 else None] + "\n" * (i == 2)
+                 for i, line in enumerate(WHOLE.splitlines(keepends=True)))  # fmt: skip
 
 
 def test_a_link_brings_the_recipe_to_another_visitor(
@@ -39,17 +43,30 @@ def test_a_link_brings_the_recipe_to_another_visitor(
     page.fill("label:has-text('Seed') input", "41")
     page.click("#specviz-lanes label:has-text('Lookahead')")
     run_to_the_end(page, "Why is the sky <b>blue</b>? ☂ \U0001f327")
+    page.focus(".specviz-stage [tabindex='0']")
+    for key in ("Home", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
     link = link_of(page)
     assert link.startswith(url)
     assert "#run=" in link
-    with opened(chromium, url, query=link.removeprefix(url)) as other:
+    gone = "AbortError|Connection errored out"  # of the page that a second link leaves
+    with opened(chromium, url, query=link.removeprefix(url), expected=gone) as other:
         saying(other, "Press Run")
         other.wait_for_function(
             "document.querySelector('#specviz-prompt textarea').value.startsWith('Why')"
         )
         assert len(session.requests) == 1  # nobody runs a model by opening a link
         run_to_the_end(other, other.input_value(PROMPT))
-    assert session.requests[1] == session.requests[0]
+        wait_for_place(other, link)
+        follow_in_the_same_tab(other, link)
+        saying(
+            other, "Press Run"
+        )  # the tab's own run was shown instead, or a recorded one at the place
+        other.wait_for_selector(".specviz-recorded [aria-pressed=true]")
+        assert place_in(link_of(other)) != place_in(link)
+        run_to_the_end(other, other.input_value(PROMPT))
+        wait_for_place(other, link)
+    assert session.requests[1] == session.requests[0] == session.requests[2]
     assert session.requests[1].seed == 41
     assert [lane.drafter for lane in session.requests[1].lanes] == [
         "autoregressive", "draft_model", "prompt_lookup",
@@ -63,17 +80,58 @@ def test_a_link_to_a_recorded_run_opens_it(chromium: Any, page: Any, url: str) -
         other.wait_for_selector(".specviz-recorded [data-name=second][aria-pressed=true]")
 
 
-@pytest.mark.parametrize("text", ["!!", "e30", "bnVsbA", "A" * 100_000])
-def test_a_link_that_is_none_is_an_ordinary_visit(chromium: Any, url: str, text: str) -> None:
-    with opened(chromium, url, query=f"#run={text}") as page:
+def link_state(**state: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps({"v": 1, **state}).encode()).decode().rstrip("=")
+
+
+GONE = "there is no recorded run “gone”"
+PARTS = f"{GONE}; there is no chapter “99”, only 1 to 7; there is no method “foo”. The rest"
+DAMAGED = "could not be read in full: its run and settings are damaged."
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("#run=!!", DAMAGED),
+        ("#run=bnVsbA", DAMAGED),
+        (f"#run={'A' * 100_000}", DAMAGED),
+        (f"?chapter=99&method=foo#run={link_state(recorded='gone')}", PARTS),
+    ],
+    ids=["letters", "null", "long", "parts"],
+)
+def test_a_link_that_is_none_is_an_ordinary_visit_that_says_so(
+    chromium: Any, url: str, query: str, sentence: str
+) -> None:
+    with opened(chromium, url, query=query) as page:
         wait_for_text(page, "Recorded")
+        saying(page, sentence)
         run_to_the_end(page, "hello")
+        assert page.inner_text(".specviz-saying") == ""
+
+
+def follow_in_the_same_tab(page: Any, link: str) -> None:
+    page.evaluate(
+        "(hash) => { window.isOld = true; location.hash = hash; }", link.partition("#")[2]
+    )
+    page.wait_for_function("!window.isOld && globalThis.specviz !== undefined")
+
+
+def wait_for_place(page: Any, link: str) -> None:
+    """Until the stage is where `link` leads."""
+    ends = time.monotonic() + 20
+    while place_in(link_of(page)) != place_in(link):
+        assert time.monotonic() < ends
+        page.wait_for_timeout(200)
+
+
+def place_in(link: str) -> Any:
+    text = link.partition("#run=")[2]
+    return json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))["place"]
 
 
 def test_a_recipe_that_cannot_run_is_refused_in_words(chromium: Any, url: str) -> None:
     recipe = {"prompt": "hi", "lanes": ["<img src=x onerror=window.pwned=1>"]}
-    state = base64.urlsafe_b64encode(json.dumps({"v": 1, "recipe": recipe}).encode()).decode()
-    with opened(chromium, url, query=f"#run={state.rstrip('=')}") as page:
+    with opened(chromium, url, query=f"#run={link_state(recipe=recipe)}") as page:
         saying(page, "cannot be run here. A lane's drafter is one of autoregressive")
         assert page.evaluate("window.pwned") is None
         run_to_the_end(page, "hello")
@@ -91,6 +149,13 @@ def test_a_saved_trace_can_be_opened_again(page: Any) -> None:
     wait_for_text(page, "From mine.jsonl, recorded 2026-01-02 on a test bench")
     import_file(page, "packed.jsonl.gz", gzip.compress(content))
     wait_for_text(page, "From packed.jsonl.gz")
+    import_file(page, "mine.jsonl", content)  # it stands once, however often it is opened
+    chips = page.locator(".specviz-mine .specviz-chip:not(.specviz-pin)")
+    page.wait_for_function("document.querySelector('.sv').innerText.includes('From mine.jsonl')")
+    assert chips.all_inner_texts() == ["1. Round trip", "2. packed.jsonl.gz", "3. mine.jsonl"]
+    chips.nth(1).click()
+    wait_for_text(page, "From packed.jsonl.gz, recorded 2026-01-02")
+    assert chips.nth(1).get_attribute("aria-pressed") == "true"
 
 
 def test_an_opened_trace_is_there_after_a_reload_or_says_why_not(page: Any) -> None:
@@ -102,7 +167,10 @@ def test_an_opened_trace_is_there_after_a_reload_or_says_why_not(page: Any) -> N
     page.reload()
     page.wait_for_function("globalThis.specviz !== undefined")
     wait_for_text(page, "From mine")
-    page.evaluate("sessionStorage.removeItem('specviz.file')")
+    page.click(".specviz-recorded button >> nth=0")  # another run once lost it for good
+    page.click(".specviz-mine .specviz-chip")
+    wait_for_text(page, "From mine")
+    page.evaluate("sessionStorage.removeItem('specviz.runs')")
     page.reload()
     page.wait_for_function("globalThis.specviz !== undefined")
     saying(page, "was too large to be kept over a reload")
@@ -112,6 +180,12 @@ def test_an_opened_trace_is_there_after_a_reload_or_says_why_not(page: Any) -> N
     ("name", "content", "sentence"),
     [
         ("x.txt", b"hello", "x.txt cannot be shown. This is not a trace"),
+        (
+            "run.html",
+            b"<!doctype html>",
+            "line 1 is not JSON. What opens is the trace of a run, saved as",
+        ),
+        ("broken.jsonl", BROKEN.encode(), "The trace is damaged: its line 3 is not whole."),
         ("empty.jsonl", b"", "the file is empty"),
         ("bad.gz", b"\x1f\x8bnot really", "bad.gz could not be read"),
         ("<img src=x onerror=window.pwned=1>.jsonl", b"{}", "onerror=window.pwned=1>.jsonl cannot"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,6 +40,12 @@ def test_runs_of_this_visit_come_back_from_their_chips(page: Any, session: SlowS
     page.click("text=/^Prompt, \\d+ token/")
     wait_for_text(page, "first question")
     assert len(session.requests) == 2
+    run_to_the_end(page, "first question")  # its chip read as the first one's but for the number
+    one, _, other = chips.all_inner_texts()
+    details = [re.fullmatch(r"\d\. first question \((3 lanes, .*) UTC\)", t) for t in (one, other)]
+    assert all(details)
+    assert details[0][1] != details[1][1]  # type: ignore[index]
+    assert "Draft model" in str(chips.first.get_attribute("title"))
 
 
 def test_an_earlier_run_is_pinned_beside_the_one_that_is_shown(page: Any) -> None:

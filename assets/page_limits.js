@@ -33,7 +33,7 @@ function makeLimits({ words }) {
   // On its way down, so that the number is read before Gradio changes it.
   document.addEventListener("blur", (event) => {
     const input = event.target;
-    if (!input.matches?.("#specviz-form input[type=number][max]")) return;
+    if (!input.matches?.("#specviz-form input[type=number]") || !input.max || input.closest(".specviz-own-lane")) return;
     const sentence = sentenceOf(input);
     if (!sentence) return;
     said.set(blockOf(input), sentence);

@@ -22,6 +22,7 @@ class ChainLane:
     """A recorded lane that drafted chains, against the formula."""
 
     title: str
+    drafter: str
     alpha: Alpha
     max_drafted: int
     num_rounds: int
@@ -88,7 +89,13 @@ def chain_lanes(events: Sequence[TraceEvent]) -> list[ChainLane]:
             )
             found.append(
                 ChainLane(
-                    start.title, alpha, max(asked), len(rounds), formula, counted / len(rounds)
+                    start.title,
+                    start.drafter,
+                    alpha,
+                    max(asked),
+                    len(rounds),
+                    formula,
+                    counted / len(rounds),
                 )
             )
     return found

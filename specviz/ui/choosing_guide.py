@@ -114,7 +114,8 @@ def paint(language: Language, made: Advice) -> list[Any]:
     said += [f"- {word(key, language)}" for key in made.reasons]
     if not made.address:
         return ["\n".join([*said, "", word("choose.guide.not_here", language)]), ""]
-    link = escape(word("choose.guide.run", language, method=title))
+    key = "choose.guide.run_plain" if made.method == PLAIN_DRAFTER else "choose.guide.run"
+    link = escape(word(key, language, method=title))
     html = f"<a class='specviz-go' href='{escape(made.address)}'>{link}</a>"
     return ["\n".join(said), html]
 

@@ -15,7 +15,7 @@ from specviz.labs.passes import TimedTarget, timed_target
 from specviz.labs.recordings import Reading
 from specviz.roofline import Pass, distinct_experts, free_rows, most_tokens_per_second
 from specviz.ui import charts
-from specviz.ui.lab_parts import Runs, chart, columns, slider
+from specviz.ui.lab_parts import Runs, chart, columns, run_name, slider
 from specviz.ui.side_page import SidePage
 from specviz.words import Language, Refusal, message, word
 
@@ -64,7 +64,7 @@ def paint_readings(language: Language, found: list[tuple[str, Reading]]) -> list
     head = [word(f"choose.slow.column.{name}", language) for name in COLUMNS]
     rows = [
         (
-            name,
+            run_name(name, language),
             f"{1000 * r.seconds_per_prompt_token:.2f} ms ({r.num_prompt_tokens})",
             f"{1000 * r.step_seconds:.1f} ms ({r.num_steps})",
             f"{r.step_seconds / r.seconds_per_prompt_token:.0f}×",

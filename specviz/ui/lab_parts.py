@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 
 import gradio as gr
 
+from specviz.labs.recordings import ChainLane
 from specviz.trace import TraceEvent
 from specviz.trace_io import load_events
 from specviz.ui.playback import Recordings
 from specviz.ui.side_page import SidePage
-from specviz.ui.speaker import labelled
-from specviz.words import Language, word
+from specviz.ui.speaker import labelled, or_else
+from specviz.words import Language, table, word
 
 Events: TypeAlias = dict[str, tuple[TraceEvent, ...]]
 Runs: TypeAlias = Callable[[], Events]  # read when first asked for
@@ -28,18 +29,34 @@ def recorded_events(recorded: Recordings) -> Events:
     return found
 
 
+def run_name(run: str, language: Language) -> str:
+    """What a recorded run is called, as on the stage."""
+    return or_else(f"recording.{run}", run.replace("_", " "))(language)
+
+
+def lane_name(run: str, lane: ChainLane, language: Language) -> str:
+    """A lane of a recorded run; a title that is not this program's own stays as it is."""
+    key = f"drafter.{lane.drafter}.title"
+    title = word(key, language) if table("en").get(key) == lane.title else lane.title
+    return f"{run_name(run, language)}{word('page.comma', language)}{title}"
+
+
 def offer_of(
     page: SidePage,
     key: str,
-    find: Callable[[], Iterable[list[tuple[str, str]]]],
+    find: Callable[[], Iterable[list[tuple[str, str, str]]]],
     fixed: Sequence[tuple[str, str]] = (),
 ) -> Any:
-    """A list to choose from: `fixed` ones, (key, value), and (text, value) pairs that `find` gives
-    when the page opens."""
+    """A list to choose from: `fixed` ones, (key, value), and what `find` gives of recorded runs when
+    the page opens, (run, text, value)."""
 
-    def paint(language: Language, found: list[tuple[str, str]]) -> list[Any]:
+    def paint(language: Language, found: list[tuple[str, str, str]]) -> list[Any]:
         own = [(word(name, language), value) for name, value in fixed]
-        return [gr.update(**labelled(key)(language), choices=[*own, *found])]
+        real = [
+            (f"{run_name(run, language)}{word('page.comma', language)}{text}", value)
+            for run, text, value in found
+        ]
+        return [gr.update(**labelled(key)(language), choices=[*own, *real])]
 
     offer = gr.Dropdown(**labelled(key)("en"), value=None)
     page.show([], find, [], [offer], paint, is_quick=True)

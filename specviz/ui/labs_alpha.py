@@ -12,7 +12,7 @@ from specviz.labs import alpha, recordings
 from specviz.labs.alpha import AlphaCount, Break
 from specviz.theory import expected_tokens
 from specviz.ui import charts
-from specviz.ui.lab_parts import Runs, chart, columns, radio, slider
+from specviz.ui.lab_parts import Runs, chart, columns, lane_name, radio, slider
 from specviz.ui.side_page import SidePage
 from specviz.words import Language, word
 
@@ -80,7 +80,9 @@ def paint(language: Language, made: Found) -> list[Any]:
         word("labs.alpha.real", language),
         [(lane.alpha.rate, lane.counted) for lane in lanes],
         2,
-        texts=[f"{run}: {lane.title}, K ≤ {lane.max_drafted}" for run, lane in made.real],
+        texts=[
+            f"{lane_name(run, lane, language)}, K ≤ {lane.max_drafted}" for run, lane in made.real
+        ],
     )
     head = [word(f"labs.alpha.column.{name}", language) for name in COLUMNS]
     rows = [

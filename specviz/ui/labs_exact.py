@@ -33,9 +33,9 @@ def add(page: SidePage, runs: Runs) -> str:
     def compute(*values: Any) -> Iterator[Experiment]:
         yield from draws.experiment(read_odds(*values), NUM_DRAWS, SEED)
 
-    def rows_there_are() -> Iterator[list[tuple[str, str]]]:
+    def rows_there_are() -> Iterator[list[tuple[str, str, str]]]:
         yield [
-            (f"{run}: {row.label}", json.dumps(asdict(row.odds)))
+            (run, row.label, json.dumps(asdict(row.odds)))
             for run, events in runs().items()
             for row in recordings.real_rows(events)
         ]
@@ -50,6 +50,7 @@ def add(page: SidePage, runs: Runs) -> str:
         is_sampled = make(gr.Checkbox, labelled("labs.exact.sampled"), value=True)
         labels = gr.State(())
         run = page.button("labs.exact.run", variant="primary")
+        page.trouble_here()
         save = page.button("labs.save", size="sm")
     with shown:
         outputs = [gr.Markdown(), chart(), chart(), gr.Markdown()]
@@ -114,8 +115,8 @@ def fields_with(odds: Odds) -> list[Any]:
     return [*sides, odds.num_siblings, odds.is_sampled, odds.labels]
 
 
-def file(_: Language, made: Experiment | None) -> tuple[str, str, str] | None:
-    if made is None:
+def file(_: Language, made: object) -> tuple[str, str, str] | None:
+    if not isinstance(made, Experiment):  # nothing was asked for yet, or it was refused
         return None
     rows = [
         (curve.rule, n, kl)

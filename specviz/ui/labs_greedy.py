@@ -11,7 +11,7 @@ import gradio as gr
 from specviz.labs import greedy, recordings
 from specviz.labs.greedy import Break, GreedyCount
 from specviz.ui import charts
-from specviz.ui.lab_parts import Runs, chart, columns, radio, slider
+from specviz.ui.lab_parts import Runs, chart, columns, lane_name, radio, slider
 from specviz.ui.side_page import SidePage
 from specviz.words import Language, word
 
@@ -102,7 +102,7 @@ def _real(language: Language, made: Found) -> str:
     head = [word(f"labs.greedy.column.{name}", language) for name in COLUMNS]
     rows = [
         (
-            f"{run}: {lane.title}",
+            lane_name(run, lane, language),
             lane.max_drafted,
             f"{lane.alpha.rate:.2f} ({lane.alpha.num_accepted}/{lane.alpha.num_tried})",
             f"{lane.formula:.2f}",

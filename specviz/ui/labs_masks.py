@@ -31,9 +31,9 @@ def add(page: SidePage, runs: Runs) -> str:
     def compute(parents: str, cells: str, broken: Break) -> Iterator[MaskResult]:
         yield found(parents, cells, broken)
 
-    def forms_there_are() -> Iterator[list[tuple[str, str]]]:
+    def forms_there_are() -> Iterator[list[tuple[str, str, str]]]:
         yield [
-            (f"{run}: {title}", _listed(tree.parents))
+            (run, title, _listed(tree.parents))
             for run, events in runs().items()
             for title, tree in recordings.real_trees(events)
         ]
@@ -42,9 +42,10 @@ def add(page: SidePage, runs: Runs) -> str:
     controls, shown = columns()
     with controls:
         parents = make(gr.Textbox, labelled("labs.masks.parents"), value=TERNARY, max_lines=3)
+        cells = make(gr.Textbox, labelled("labs.masks.cells"), value="", max_lines=1)
+        page.trouble_here()
         forms = offer_of(page, "labs.masks.form", forms_there_are, FORMS)
         broken = radio(page, "labs.broken", "labs.masks.break.", BREAKS)
-        cells = make(gr.Textbox, labelled("labs.masks.cells"), value="", max_lines=1)
         save = page.button("labs.save", size="sm")
     with shown:
         outputs = [gr.Markdown(), chart(), chart()]

@@ -37,11 +37,13 @@ class _Shown:
     paint: Paint
     result: Any  # gr.State; unused where `is_quick`
     is_quick: bool
+    clears: bool  # a refusal takes the result before it away
 
     def tell(self, language: Language, result: Any) -> list[Any]:
         if isinstance(result, Told):
             said = gr.update(value=tell(result.message, language), visible=True)
-            return [*(gr.skip() for _ in self.outputs[:-1]), said]
+            before = gr.update(value=None) if self.clears else gr.skip()
+            return [*(before for _ in self.outputs[:-1]), said]
         return [*self.paint(language, result), gr.update(value="", visible=False)]
 
     def found(self, values: Sequence[Any]) -> Iterable[Any]:
@@ -58,6 +60,7 @@ class SidePage:
         self.speaker = Speaker()
         self._language = gr.State("en")
         self._shown: list[_Shown] = []
+        self._trouble_here: Any = None  # where the next `show` tells what goes wrong
         self._head = gr.HTML(
             html_template="<div class='specviz-head'></div>",
             js_on_load=_script(name),
@@ -79,6 +82,11 @@ class SidePage:
         spoken = lambda language: {"label": word(key, language)}  # noqa: E731
         return self.speaker.make(gr.Accordion, spoken, open=False)
 
+    def trouble_here(self) -> None:
+        """Tell here what goes wrong in the next `show`, at the control that asks; the result before
+        goes then."""
+        self._trouble_here = _trouble()
+
     def show(
         self,
         triggers: Sequence[Any],
@@ -92,11 +100,13 @@ class SidePage:
         """Show in `outputs` what `compute` finds from the `inputs` when one of `triggers` happens.
 
         is_quick: found anew when the page opens and when its language changes, and never kept.
-        A `Refusal` of `compute` is told in a line of its own below them.
+        A `Refusal` of `compute` is told in a line of its own below them, or at `trouble_here`.
         """
-        trouble = gr.Markdown(visible=False, elem_classes="specviz-trouble")
+        clears = self._trouble_here is not None
+        trouble = self._trouble_here or _trouble()
+        self._trouble_here = None
         result = gr.State(None, time_to_live=RESULT_SECONDS)
-        place = _Shown(compute, [*inputs], [*outputs, trouble], paint, result, is_quick)
+        place = _Shown(compute, [*inputs], [*outputs, trouble], paint, result, is_quick, clears)
         self._shown.append(place)
         if not triggers:  # shown when the page opens, and never again
             return
@@ -138,7 +148,7 @@ class SidePage:
     ) -> None:
         """Fill `outputs` with `make(text)` where the page is opened by an address with `?name=text`.
         A `Refusal` of `make` is told in a line of its own."""
-        trouble = gr.Markdown(visible=False, elem_classes="specviz-trouble")
+        trouble = _trouble()
 
         def on_adopt(event: gr.EventData) -> list[Any]:
             told = event._data if isinstance(event._data, dict) else {}
@@ -194,6 +204,10 @@ def _told_again(shown: _Shown, language: Language, held: Any, chosen: list[Any])
     if results[-1] is None:
         return [gr.skip() for _ in shown.outputs]
     return shown.tell(language, results[-1])
+
+
+def _trouble() -> Any:
+    return gr.Markdown(visible=False, elem_classes="specviz-trouble")
 
 
 def _language(value: object) -> Language:

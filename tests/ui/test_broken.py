@@ -20,6 +20,7 @@ from tests.ui.visiting import PROMPT, RUN, STOP, run_to_the_end, saying, unfold,
 
 pytestmark = pytest.mark.browser
 CHIPS = ".specviz-mine .specviz-chip:not(.specviz-pin)"
+TEMPERATURE = "#specviz-form .block:has(> .wrap label:has-text('Temperature'))"
 GONE = "AbortError|Connection errored out|ERR_|Failed to fetch|reconnect|TypeError"
 
 
@@ -176,12 +177,23 @@ def test_a_reload_before_the_first_round_says_so(
 
 def test_a_run_that_was_stopped_is_not_called_broken_off(page: Any, session: SlowSession) -> None:
     session.seconds = 0.1
-    page.click(RUN)
+    page.click("#specviz-settings")
+    limited = "Temperature goes from 0 to 2: 999 was given, so 2 is taken."
+    page.fill("label:has-text('Seed') input", "12")
+    page.fill(f"{TEMPERATURE} input[type=number]", "999")
+    page.click(RUN)  # straight from the field, where Gradio takes the nearest end without a word
+    wait_told(page, limited)
     wait_for_text(page, "A round costs")
+    assert session.requests[0].sampling.temperature == 2
+    assert page.text_content(f"{TEMPERATURE} .specviz-limit") == limited
     page.click(STOP)
     wait_told(page, word("page.stopped"))
+    page.click("#specviz-settings")
+    page.fill(f"{TEMPERATURE} input[type=number]", "1")
+    assert page.locator(".specviz-limit").count() == 0
     page.click(".specviz-recorded button:has-text('second')")
     wait_for_text(page, "Recorded")
+    assert page.text_content(".specviz-told") == ""  # it was told of a run that is no longer shown
     page.click(CHIPS)
     saying(page, word("page.stopped_run"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 from itertools import product
 from statistics import median
 
@@ -15,7 +16,15 @@ from specviz.drafters import DRAFTERS, drafter_class
 from specviz.labs import recordings
 from specviz.theory import Costs, expected_tokens
 from specviz.trace_io import load_events, read_trace
-from specviz.ui import calculators, charts, choosing_guide, choosing_table
+from specviz.ui import (
+    calculators,
+    charts,
+    choosing_guide,
+    choosing_slow,
+    choosing_table,
+    labs_greedy,
+)
+from specviz.ui.lab_parts import lane_name, run_name
 from specviz.ui.reading import read_request
 from specviz.words import Language, Refusal, table, word
 from tests.races import FOLDER, RACES, SAMPLED
@@ -92,6 +101,35 @@ def test_recorded_races_are_told_together_and_drawn_ones_are_left_out() -> None:
 )
 def test_a_reports_lane_is_found_by_its_name(lane: str, method: str | None) -> None:
     assert choosing_table.method_of(lane) == method
+
+
+def test_runs_and_lanes_are_called_as_on_the_stage_in_either_language() -> None:
+    """Files' names and English titles stood in the tables of a Chinese page."""
+    runs = {"chat_rainbows": tuple(e for e in demo_run() if e.kind not in ("progress", "failure"))}
+    named = [
+        (
+            run_name(run, "zh"),
+            lane_name(run, lane, "zh"),
+            lane_name(run, replace(lane, title="Its own"), "zh"),
+        )
+        for run, events in runs.items()
+        for lane in recordings.chain_lanes(events)
+        if lane.drafter == "draft_model"
+    ]
+    assert named == [("闲聊：彩虹", "闲聊：彩虹、草稿模型", "闲聊：彩虹、Its own")]
+    assert (
+        "闲聊：彩虹、草稿模型"
+        in labs_greedy.paint("zh", labs_greedy.found(0.4, "none", lambda: runs))[2]
+    )
+    (reading,) = [recordings.reading(runs["chat_rainbows"])]
+    assert reading is not None
+    assert "| 闲聊：彩虹 |" in choosing_slow.paint_readings("zh", [("chat_rainbows", reading)])[0]
+
+
+def test_plain_decoding_is_not_offered_beside_itself() -> None:
+    answers = ("large", "batch", "mixed", "published", "none")
+    _, html = choosing_guide.paint("en", choosing_guide.advice(answers, CATALOG))
+    assert "Open the page with plain decoding alone" in html
 
 
 def test_what_is_no_report_is_refused(tmp_path) -> None:

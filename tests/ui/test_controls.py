@@ -108,6 +108,7 @@ def test_a_share_written_with_whole_bounds_takes_shares_only(value: object) -> N
         ({"prompt": None}, "prompt is empty"),
         ({"prompt": " \u200b\n"}, "prompt is empty"),
         ({"prompt": 3}, "prompt is empty"),
+        ({"seed": None}, "seed is a whole number from 0 to 9223372036854775807; got nothing"),
         ({"prompt": "x" * 100_001}, "at most 100,000"),
         ({"target": "../../etc"}, "target is one of smollm2-135m-instruct, other"),
         ({"target": None}, "target is a piece of text"),

@@ -316,6 +316,17 @@ def test_an_imported_trace_has_a_size_limit(monkeypatch: pytest.MonkeyPatch) -> 
     assert tell(item["message"]).startswith("big is too big")
 
 
+def test_a_trace_that_was_cut_short_opens_as_far_as_it_goes() -> None:
+    lines = dump_events(e for e in demo_run() if e.kind not in ("progress", "failure")).splitlines(
+        keepends=True
+    )
+    whole, cut = "".join(lines[:9]), "".join(lines[:9]) + lines[9][:50]
+    first, second = (json.loads(imported(text, "x.jsonl", "r1")) for text in (whole, cut))
+    assert first["items"] == second["items"]
+    assert "note" not in first
+    assert tell(second["note"]).startswith("x.jsonl was cut short")
+
+
 def test_a_run_can_be_had_as_a_trace_while_the_server_keeps_it() -> None:
     kept = KeptTraces(max_events=150)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from specviz.trace import Failure, Verdict
@@ -63,6 +65,18 @@ def test_what_a_round_is_said_to_have_done(
     tree: DraftTree, answer: list[int], expected: str
 ) -> None:
     assert sentence(tree, answer) == expected
+
+
+def test_a_round_in_chinese_has_no_space_between_chinese_words() -> None:
+    """It read "接受 零个"."""
+    for tree, answer in ((DraftTree.chain(9, [LOST, A]), [A]), (DraftTree.chain(9, [A, B, LOST]), [A, B, C]),
+                         (DraftTree.from_paths(9, [(LOST, B), (A, C)]), [A, B])):  # fmt: skip
+        round_ = round_trace(tree, greedy_verdict(tree, answer), index=11)
+        said = tell(round_message(round_, is_plain=False), "zh")
+        assert re.search(r"[^\x00-\x7f] +[^\x00-\x7f]", said) is None
+        assert (
+            re.search(r"[\u4e00-\u9fff]\d|\d[\u4e00-\u9fff]", said) is None
+        )  # but around a number
 
 
 def test_plain_decoding_drafts_nothing() -> None:

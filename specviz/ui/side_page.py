@@ -42,9 +42,12 @@ class _Shown:
     def tell(self, language: Language, result: Any) -> list[Any]:
         if isinstance(result, Told):
             said = gr.update(value=tell(result.message, language), visible=True)
-            before = gr.update(value=None) if self.clears else gr.skip()
+            before = gr.update(visible=False) if self.clears else gr.skip()
             return [*(before for _ in self.outputs[:-1]), said]
-        return [*self.paint(language, result), gr.update(value="", visible=False)]
+        painted = self.paint(language, result)
+        if self.clears:  # a chart keeps its picture when it is told to show none
+            painted = [gr.update(value=value, visible=True) for value in painted]
+        return [*painted, gr.update(value="", visible=False)]
 
     def found(self, values: Sequence[Any]) -> Iterable[Any]:
         try:
@@ -102,11 +105,16 @@ class SidePage:
         is_quick: found anew when the page opens and when its language changes, and never kept.
         A `Refusal` of `compute` is told in a line of its own below them, or at `trouble_here`.
         """
-        clears = self._trouble_here is not None
-        trouble = self._trouble_here or _trouble()
-        self._trouble_here = None
+        here = (
+            self._trouble_here if triggers else None
+        )  # what shows by itself was asked by no control
+        trouble = here or _trouble()
+        if here is not None:
+            self._trouble_here = None
         result = gr.State(None, time_to_live=RESULT_SECONDS)
-        place = _Shown(compute, [*inputs], [*outputs, trouble], paint, result, is_quick, clears)
+        place = _Shown(
+            compute, [*inputs], [*outputs, trouble], paint, result, is_quick, here is not None
+        )
         self._shown.append(place)
         if not triggers:  # shown when the page opens, and never again
             return

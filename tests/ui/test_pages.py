@@ -53,18 +53,19 @@ def test_a_lab_can_be_broken_and_says_so_in_either_language(chromium: Any, url: 
         page.click(".specviz-language")
         page.wait_for_selector("#lab-masks:has-text('Wrong: 13 of 13 rows')")
         masks = "#lab-masks .specviz-lab-controls"
-        page.fill(f"{masks} label:has-text('{word('labs.masks.cells')}') input", "99-3")
+        cells = f"{masks} label:has-text('{word('labs.masks.cells')}') input"
+        page.fill(cells, "99-3")
         page.wait_for_selector(f"{masks} .specviz-trouble:has-text('got 99-3')")  # at its field
         page.wait_for_function(  # what was found before is not of this input
             "!document.querySelector('#lab-masks').innerText.includes('Wrong: 13 of 13 rows')"
             " && !document.querySelector('#lab-masks .js-plotly-plot')"
         )
-        page.fill(f"{masks} label:has-text('{word('labs.masks.cells')}') input", "")
+        page.fill(cells, "")
         page.wait_for_selector("#lab-masks:has-text('Wrong: 13 of 13 rows')")
         assert page.locator(f"{masks} .specviz-trouble:visible").count() == 0
         exact = "#lab-exact .specviz-lab-controls"
-        page.fill(f"{exact} label:has-text('p') >> nth=0 >> css=textarea", "x")
-        page.click(f"text={word('labs.exact.run')}")
+        page.fill(f"{exact} label:has-text('{word('labs.exact.p')}') textarea", "x")
+        page.click(f"#lab-exact button:has-text('{word('labs.exact.run')}')")
         page.wait_for_selector(f"{exact} .specviz-trouble:has-text('p needs numbers of 0 or more')")
 
 

@@ -44,7 +44,7 @@ def test_a_link_brings_the_recipe_to_another_visitor(
     page.click("#specviz-lanes label:has-text('Lookahead')")
     run_to_the_end(page, "Why is the sky <b>blue</b>? ☂ \U0001f327")
     page.focus(".specviz-stage [tabindex='0']")
-    for key in ("Home", "ArrowRight", "ArrowRight"):
+    for key in ("Home", *9 * ["ArrowRight"]):
         page.keyboard.press(key)
     link = link_of(page)
     assert link.startswith(url)

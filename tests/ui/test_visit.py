@@ -42,7 +42,7 @@ def test_runs_of_this_visit_come_back_from_their_chips(page: Any, session: SlowS
     assert len(session.requests) == 2
     run_to_the_end(page, "first question")  # its chip read as the first one's but for the number
     one, _, other = chips.all_inner_texts()
-    details = [re.fullmatch(r"\d\. first question \((3 lanes, .*) UTC\)", t) for t in (one, other)]
+    details = [re.fullmatch(r"\d\. first question \((4 lanes, .*) UTC\)", t) for t in (one, other)]
     assert all(details)
     assert details[0][1] != details[1][1]  # type: ignore[index]
     assert "Draft model" in str(chips.first.get_attribute("title"))

@@ -12,6 +12,7 @@ const SpecVizStage = (function () {
   const { OPTIONS, captionOf, makePage, wirePage, drawRunLine, drawTransport } = SpecVizPage;
   const { newSelection, chosenOf, isSame, listenLane, listenMask, listenRounds } = SpecVizSelect;
   const { makePane, drawPane } = SpecVizPane;
+  const { newSheet } = SpecVizSheet;
   const { pictureOf } = SpecVizPan;
   const Play = SpecVizPlay;
 
@@ -23,6 +24,7 @@ const SpecVizStage = (function () {
       first: null, // the one that was the lead before anybody chose: it stands first
       shown: new Set(), // lanes that are open
       isChosen: false, // a person chose the lead or the open lanes
+      isTaken: false, // what is pinned was taken hold of here, and not by a link or a chapter
       filter: null, // accepted length whose rounds the scrub bar shows
       ghosts: [], // lanes of an earlier run
       player: Play.newPlayer(), selection: newSelection(),
@@ -37,7 +39,7 @@ const SpecVizStage = (function () {
   function mount(parent, { measure = null, tryRow = null } = {}) {
     const s = newState();
     const { player, selection, options, shown, ghosts } = s;
-    let [page, pane, views] = [null, null, []];
+    let [page, pane, sheet, views] = [null, null, null, []];
     let isAsked = false; // a person did something: all is painted
     const speaker = SpecVizSpeak.newSpeaker(() => page);
     const clock = SpecVizClock.newClock(paint, isThrottled);
@@ -168,6 +170,7 @@ const SpecVizStage = (function () {
         drawPane(pane, page, s, { lane, time: timeOf(lane), chosen: chosenIn(lane), now, isAsked,
           isThrottled: isThrottled(), isPlaying: player.isPlaying, act: { filter, goTo, choose } });
       }
+      sheet(s.isTaken && s.sizes.isUnder && Boolean(selection.pin));
       isAsked = false;
       drawTransport(page.transport, player, { end, isLive: isLive(), round: lead ? lead.rounds.length + 1 : 1 });
       if (lead) drawTicks(page.transport.scrub, run, lead, player.axis, s.sizes.scrub, s.inks, s.theme, s.filter);
@@ -223,11 +226,16 @@ const SpecVizStage = (function () {
         return;
       }
       selection.pin = isAgain ? null : next;
-      if (selection.pin) Object.assign(s, { lead: lane, isChosen: true });
+      if (selection.pin) Object.assign(s, { lead: lane, isChosen: true, isTaken: true });
       changed();
     }
 
     const free = () => Object.assign(selection, newSelection());
+
+    function letGo() {
+      free();
+      changed();
+    }
 
     function explain(lane) {
       Object.assign(s, { lead: lane, isChosen: true });
@@ -260,9 +268,8 @@ const SpecVizStage = (function () {
       flip: (name) => setOption(name, !options[name]),
       showMask: () => pane.mask.box.scrollIntoView({ block: "nearest" }),
       free() {
-        free();
         show(page.help, false);
-        changed();
+        letGo();
       },
     }, () => s.run);
 
@@ -270,6 +277,7 @@ const SpecVizStage = (function () {
     function build() {
       page = makePage(options);
       pane = makePane(page.pane, measure, tryRow);
+      sheet = newSheet(page.root, pane.card.root, letGo);
       views = [];
       wire();
       parent.replaceChildren(page.root);
@@ -332,7 +340,10 @@ const SpecVizStage = (function () {
       place: () => SpecVizPlace.placeIn(s, timeOf),
       go(place) {
         SpecVizPlace.go(s, place, { setOption, showLane, explain, goTo, seek,
-          pin: (lane, chosen) => choose("pin", lane, chosen) });
+          pin(lane, chosen) {
+            choose("pin", lane, chosen);
+            s.isTaken = false;
+          } });
         wake(true);
       },
       // An earlier run's items, shown pale in the race; null takes them away.

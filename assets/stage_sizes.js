@@ -3,13 +3,15 @@
 
 const SpecVizSizes = (function () {
   const NARROW = 620; // as in stage_widths.css: one column
+  const BESIDE = 1080; // as there: the pane stands beside the lanes, else below them
   const NEAR = "150px"; // so far outside the screen a lane is still painted
 
   // `changed()` is called when widths or sight changed, `recoloured()` when the page's theme did.
   function newSizes(changed, recoloured) {
     const near = new Set(); // lanes out of sight are not drawn while time moves
     const widthOf = new WeakMap();
-    const sizes = { race: 0, lane: 0, scrub: 0, pane: 0, mask: 0, isNarrow: false };
+    const sizes = { race: 0, lane: 0, scrub: 0, pane: 0, mask: 0, isNarrow: false, isUnder: false };
+    const finger = window.matchMedia("(pointer: coarse)");
     let parts = null;
 
     const sight = new IntersectionObserver((entries) => {
@@ -36,10 +38,12 @@ const SpecVizSizes = (function () {
 
     function measure() {
       const lane = parts.lanes().find((root) => !root.hidden);
+      const width = parts.root.clientWidth;
       Object.assign(sizes, {
         race: Math.floor(parts.race.clientWidth), lane: lane ? inner(lane) : 0,
         scrub: Math.floor(parts.scrub.clientWidth), pane: inner(parts.pane), mask: inner(parts.mask),
-        isNarrow: parts.root.clientWidth <= NARROW,
+        isNarrow: width <= NARROW,
+        isUnder: width <= NARROW || (width < BESIDE && finger.matches), // the card is out of sight of what is tapped
       });
       changed();
     }

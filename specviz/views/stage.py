@@ -139,6 +139,7 @@ SCRIPTS = (  # each needs those before it, and SpecVizWords
     "stage_place.js",
     "stage_first.js",
     "stage_clock.js",
+    "stage_sheet.js",
     "stage_sizes.js",
     "stage_speak.js",
     "stage_keys.js",

@@ -125,3 +125,39 @@ def test_a_tree_that_was_made_larger_by_a_finger_moves_at_once(chromium: Any) ->
         drag(phone, box, -40)
         assert scrolled(phone) == before
         assert box.locator(".sv-tree").get_attribute("style") != moved
+
+
+def test_a_tap_opens_the_card_on_the_screen_and_moves_nothing_under_the_finger(phone: Any) -> None:
+    """The card stood up to 440 pixels below the screen: a tap seemed to do nothing."""
+    card, here = phone.locator(".sv-card"), lane(phone, 2)
+    shut = phone.get_by_role("button", name=word("stage.close_card"))
+    for what in (NODE, "[data-token='2']"):
+        thing = here.locator(what)
+        thing.evaluate("(node) => node.scrollIntoView({ block: 'center' })")
+        before = thing.bounding_box()["y"]
+        thing.tap()
+        settle(phone)
+        seen = card.bounding_box()
+        top = phone.locator(".sv-sheet").bounding_box()["y"]
+        assert 0.55 * 844 - 1 <= top <= seen["y"] < 844
+        assert abs(thing.bounding_box()["y"] - min(before, top - 40)) < 30
+        shut.tap() if what == NODE else phone.keyboard.press("Escape")
+        settle(phone)
+        assert shut.count() == 0
+        assert phone.locator(".sv-pane > .sv-card").count() == 1
+        assert here.locator('[data-lit="self"]').count() == 0
+    low = here.locator(NODE)  # at the lower edge, where the sheet will lie
+    low.evaluate("(node) => node.scrollIntoView({ block: 'end' })")
+    low.tap()
+    settle(phone)
+    assert low.bounding_box()["y"] + 20 < phone.locator(".sv-sheet").bounding_box()["y"]
+
+
+def test_a_wide_page_has_no_sheet(chromium: Any) -> None:
+    with stage_page(chromium, width=1280) as page:
+        send(page, ITEMS)
+        seek(page, round_of(2, 1)["at"][3])
+        lane(page, 2).locator(NODE).click()
+        settle(page)
+        assert page.locator(".sv-sheet").count() == 0
+        assert round_of(2, 1)["tree"]["text"][8] in page.locator(".sv-card").inner_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from unicodedata import east_asian_width
 
 import plotly.graph_objects as go
 
@@ -13,6 +14,8 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MARKS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
 HEIGHT = 340
+LONGEST = 34  # of a title's line on a phone, in Latin letters
+BREAKS = " ，：、"  # after these a title may go on below
 
 
 def figure(x: str, y: str, **more: Any) -> Any:
@@ -24,12 +27,28 @@ def figure(x: str, y: str, **more: Any) -> Any:
         "plot_bgcolor": "rgba(0,0,0,0)",
         "legend": {"orientation": "h", "y": -0.3, "yanchor": "top"},
         "font": {"family": "system-ui, sans-serif", "size": 12},
-        "xaxis": {"title": {"text": x, "standoff": 8}, "zeroline": False},
-        "yaxis": {"title": {"text": y}, "zeroline": False},
+        "xaxis": _axis(broken(x), 8),
+        "yaxis": _axis(y, 6),
     }
     chart = go.Figure(layout=layout)
     chart.update_layout(template="none", **more)
     return chart
+
+
+def _axis(title: str, standoff: int) -> dict[str, Any]:
+    words = {"text": title, "standoff": standoff, "font": {"size": 13}}
+    return {"title": words, "zeroline": False, "automargin": True}
+
+
+def broken(title: str) -> str:
+    """A title in two lines of about the same width if one would not fit a phone."""
+    widths = [2 if east_asian_width(letter) in "WF" else 1 for letter in title]
+    whole = sum(widths)
+    places = [i for i, letter in enumerate(title) if letter in BREAKS]
+    if whole <= LONGEST or not places:
+        return title
+    at = min(places, key=lambda i: abs(sum(widths[: i + 1]) - whole / 2)) + 1
+    return f"{title[:at].rstrip()}<br>{title[at:]}"
 
 
 def line(chart: Any, name: str, x: Sequence[float], y: Sequence[float | None], number: int) -> None:

@@ -108,7 +108,7 @@ def _grid(language: Language, made: MaskResult) -> Any:
         for row, wanted in zip(made.visible.tolist(), right.tolist(), strict=True)
     ]
     seen, looks = word("labs.masks.axis.seen", language), word("labs.masks.axis.row", language)
-    picture = charts.figure(seen, looks, margin={"l": 60, "r": 16, "t": 60, "b": 10})
+    picture = charts.figure(seen, looks, margin={"l": 60, "r": 16, "t": 76, "b": 10})
     charts.cells(picture, kinds, SHADES)
     return picture
 

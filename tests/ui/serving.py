@@ -54,12 +54,13 @@ def opened(
     width: int = 1280,
     height: int = 900,
     query: str = "",
+    touch: bool = False,
     expected: str | None = None,
 ) -> Iterator[Any]:
     """The page as one visitor sees it, ready for use. Outside requests, script errors and
     lines of the console fail when it is left, but for those that match `expected`."""
     troubles: list[str] = []
-    context = browser.new_context(viewport={"width": width, "height": height})
+    context = browser.new_context(viewport={"width": width, "height": height}, has_touch=touch)
     page = context.new_page()
     page.set_default_timeout(20 * SECONDS)
     page.on("pageerror", lambda error: troubles.append(f"error: {error}"))

@@ -15,6 +15,14 @@ from tests.ui.serving import SECONDS, opened, wait_for_text
 pytestmark = pytest.mark.browser
 # What Gradio says in the console of a page that is left while an answer is on its way.
 LEFT = "AbortError|Connection errored out"
+# Words and bar of Plotly's that stand outside their chart, or on it all the time.
+MISPLACED = """() => [...document.querySelectorAll("#lab-alpha .js-plotly-plot, #lab-masks .js-plotly-plot")].flatMap((chart) => {
+  const all = chart.getBoundingClientRect();
+  const isOut = (box) => box.left < all.left - 1 || box.right > all.right + 1 || box.top < all.top - 1;
+  const titles = [...chart.querySelectorAll(":is(.xtitle, .ytitle, .x2title)")].filter((t) => isOut(t.getBoundingClientRect()));
+  const bars = [...chart.querySelectorAll(".modebar-container")].filter((bar) => bar.checkVisibility());
+  return [...titles.map((t) => t.textContent), ...bars.map(() => "bar")];
+})"""
 MANY_CHARTS = 60 * SECONDS  # a page of Plotly's, drawn by a browser without a GPU
 
 
@@ -42,9 +50,14 @@ def test_an_embedded_page_has_no_head(chromium: Any, url: str) -> None:
 
 
 def test_a_lab_can_be_broken_and_says_so_in_either_language(chromium: Any, url: str) -> None:
-    with opened(chromium, url, query="labs?lang=en") as page:
+    """On a phone, where titles were cut and Plotly's bar lay on the chart."""
+    phone = {"width": 390, "height": 844, "touch": True}
+    with opened(chromium, url, query="labs?lang=en", **phone) as page:
         page.set_default_timeout(MANY_CHARTS)
         page.wait_for_selector("#lab-masks .js-plotly-plot svg")
+        page.wait_for_selector("#lab-alpha .js-plotly-plot .xtitle")
+        page.wait_for_function(f"() => !({MISPLACED})().length")
+        assert page.locator("#lab-masks .xtitle, #lab-masks .ytitle").count() >= 2
         assert "One pass over 13 rows" in page.inner_text("#lab-masks")
         page.click(f"#lab-masks label:has-text('{word('labs.masks.break.everything')}')")
         page.wait_for_selector("#lab-masks:has-text('Wrong: 13 of 13 rows')")

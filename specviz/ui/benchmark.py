@@ -123,6 +123,7 @@ def _controls(session: Session, catalog: Catalog, page: SidePage) -> list[Any]:
             labelled("bench.peers"),
             value=False,
             visible=isinstance(session, LiveSession),
+            elem_id="specviz-bench-peers",
         )
     is_anew = make(gr.Checkbox, labelled("bench.anew"), value=False)
     return [is_anew, target, kind, count, lanes, budget, peers]

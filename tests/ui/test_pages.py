@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from specviz.ui import benchmark
 from specviz.ui.pages import PAGES
+from specviz.ui.playback import Recordings
 from specviz.words import ASSETS, word
-from tests.ui.serving import SECONDS, opened, wait_for_text
+from tests.ui.serving import SECONDS, opened, served, wait_for_text
+from tests.ui.sessions import SlowSession
 
 pytestmark = pytest.mark.browser
 # What Gradio says in the console of a page that is left while an answer is on its way.
@@ -26,6 +30,27 @@ MISPLACED = """() => [...document.querySelectorAll("#lab-alpha .js-plotly-plot, 
 MANY_CHARTS = 60 * SECONDS  # a page of Plotly's, drawn by a browser without a GPU
 
 
+@pytest.fixture
+def url(
+    session: SlowSession, recorded: Recordings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """With what the page that measures offers of a model on this machine."""
+    monkeypatch.setattr(benchmark, "LiveSession", SlowSession)
+    with served(session, recorded) as address:
+        yield address
+
+
+def is_whole_on_a_phone(page: Any, part: str) -> bool:
+    before = page.viewport_size
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_selector(part)
+    is_whole = page.evaluate(
+        "(part) => ((n) => n.scrollWidth <= n.clientWidth)(document.querySelector(part))", part
+    )
+    page.set_viewport_size(before)
+    return bool(is_whole)
+
+
 def test_every_page_is_linked_from_every_page_and_follows_the_language(
     chromium: Any, url: str
 ) -> None:
@@ -35,6 +60,8 @@ def test_every_page_is_linked_from_every_page_and_follows_the_language(
             page.wait_for_function("(name) => globalThis.specviz?.page === name", arg=name)
             assert page.inner_text(".specviz-nav [aria-current]") == word(f"nav.{name}", "zh")
             assert "__theme=dark" in page.url
+            if name == "benchmark":
+                assert is_whole_on_a_phone(page, "#specviz-bench-peers label")
             assert page.locator("nav:visible").count() == 1  # ours, and not Gradio's English one
         page.click(".specviz-language")
         page.wait_for_selector(f"h1 + p:has-text('{word(f'nav.{PAGES[-1]}.purpose')}')")

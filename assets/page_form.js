@@ -90,9 +90,13 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
       presets.append(offer("preset.", name, () => adopt({ ...recipe, ...kept(recipe) })));
     const rows = make("div", "specviz-offer-rows");
     rows.append(examples, presets);
+    const { classList } = document.body;
+    const more = makeButton("specviz-tool specviz-more-line", word("page.more_rows"), () =>
+      more.setAttribute("aria-expanded", !classList.toggle("specviz-fewer-rows")));
+    more.setAttribute("aria-expanded", !classList.contains("specviz-fewer-rows"));
     const why = make("p", "specviz-why");
     why.setAttribute("aria-live", "polite");
-    root.replaceChildren(rows, why);
+    root.replaceChildren(more, rows, why);
     paintWhy(why);
   }
 
@@ -226,6 +230,7 @@ function makeForm({ words, settings, adopt, onLanguage, onChange }) {
   }
 
   if (settings.hasForm) {
+    document.body.classList.add("specviz-fewer-rows"); // on a phone, until they are asked for
     const at = (name) => settings.defaults[settings.names.indexOf(name)];
     Object.assign(state, { target: at("target"), lanes: at("lanes") });
     extra.aim(state.target);

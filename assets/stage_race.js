@@ -40,7 +40,7 @@ const SpecVizRace = (function () {
     lead.type = "button";
     explain(lead, [word("stage.term.lane"), word("stage.explain_lane"), tell(lane.info.model)].filter(Boolean).join(". "));
     lead.addEventListener("click", () => state.explain(lane));
-    return { check, lead, name: el("div", "sv-racerow", check, lead) };
+    return { check, lead, name: el("div", "sv-racerow", el("label", "sv-racecheck", check), lead) };
   }
 
   function makeGhostRow(lane) {
@@ -103,6 +103,7 @@ const SpecVizRace = (function () {
     if (view.key === key || width < 40) return;
     view.key = key;
     view.frame = { from, to, scale, width, axis, inks, row };
+    if (isNarrow) revealLead(view, lanes.indexOf(state.lead), state.lead);
     if (view.still !== still) {
       view.still = still;
       layRace(view, run, lanes, height);
@@ -114,6 +115,15 @@ const SpecVizRace = (function () {
     }
     blit(view, head, height);
     if (lit) light(view, lit);
+  }
+
+  // On a narrow screen the race is cut and scrolls: the lane that is explained is brought into it.
+  function revealLead(view, index, lead) {
+    if (view.lead === lead) return;
+    view.lead = lead;
+    const { root } = view;
+    const [top, tall] = [index * ROWS.narrow.height, ROWS.narrow.height];
+    if (top < root.scrollTop || top + tall > root.scrollTop + root.clientHeight) root.scrollTop = top - tall / 2;
   }
 
   // The round that is pointed at or pinned, anywhere on the stage: [row, from, to] on the axis.

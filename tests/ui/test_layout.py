@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from specviz.ui.playback import Recordings
+from specviz.words import word
 from tests.ui.serving import SECONDS, opened, served, wait_for_text
 from tests.ui.sessions import SlowSession
 from tests.ui.visiting import RUN, SETTINGS, STOP
@@ -29,6 +30,16 @@ def test_the_stage_begins_above_the_fold(
         assert page.locator(".specviz-stage").bounding_box()["y"] < share * height
         assert "4 lanes: Plain decoding, Draft model" in page.inner_text("#specviz-settings")
         assert not page.is_visible("#specviz-lanes")
+        chips = page.locator(".specviz-offers .specviz-chip")
+        if (
+            width < height
+        ):  # a phone: the picture of a round, and what offers something behind a button
+            assert page.locator(".sv-lane[data-lead=true] .sv-phases").bounding_box()["y"] < height
+            assert not chips.first.is_visible()
+            page.click(f"text={word('page.more_rows')}")
+            assert page.is_visible(f"text={word('page.copy_link')}")
+        boxes = [chip.bounding_box() for chip in chips.all()]
+        assert max(box["x"] + box["width"] for box in boxes) <= width  # none is out of sight
 
 
 @pytest.mark.parametrize("query", ["", "?__theme=dark"], ids=["light", "dark"])

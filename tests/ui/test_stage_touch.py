@@ -153,6 +153,18 @@ def test_a_tap_opens_the_card_on_the_screen_and_moves_nothing_under_the_finger(p
     assert low.bounding_box()["y"] + 20 < phone.locator(".sv-sheet").bounding_box()["y"]
 
 
+def test_a_finger_has_room(phone: Any) -> None:
+    """Boxes of the race had 17 pixels and names 21, which looks are not changed for."""
+    for part in (".sv-racecheck", ".sv-racename", ".sv-tools .sv-button:visible"):
+        sizes = [target.bounding_box() for target in phone.locator(part).all()]
+        assert min(min(size["width"], size["height"]) for size in sizes) >= 32
+    box, title = phone.locator(".sv-racecheck").nth(1), phone.locator(".sv-lane").nth(1)
+    was_open = title.is_visible()
+    box.tap(position={"x": 2, "y": 2})
+    settle(phone)
+    assert title.is_visible() != was_open
+
+
 def test_a_wide_page_has_no_sheet(chromium: Any) -> None:
     with stage_page(chromium, width=1280) as page:
         send(page, ITEMS)

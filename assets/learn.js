@@ -8,6 +8,7 @@ const SpecVizLearn = (function () {
   const { makeCard, drawCard } = SpecVizLearnCard;
   const { namesOf, makeMethod, drawMethod } = SpecVizMethod;
   const { newPlace } = SpecVizLearnPlace;
+  const PHONE = "(max-width: 640px)"; // as in learn.css
   const SETTLED_MS = 200; // until the place that was asked for is drawn
 
   // `page` is {offers (the element for what opens it), stage, memory, recorded (names), load(name), open(name), isBusy(), methods {name: facts},
@@ -17,6 +18,7 @@ const SpecVizLearn = (function () {
     const s = { number: place.chapter, tab: place.tab, here: null, memo: {}, run: null, view: null,
       isOut: false, note: "", wants: !page.isBack, isWaiting: false, isSeeking: false, spot: null, offered: null };
     let [card, method, tabs] = [null, null, {}];
+    const phone = window.matchMedia(PHONE);
 
     const chapter = () => CHAPTERS[s.number - 1];
 
@@ -152,8 +154,8 @@ const SpecVizLearn = (function () {
 
     function spotted() {
       const stage = document.querySelector(".specviz-stage");
-      const { spots, firstSpots } = chapter();
-      return (firstSpots && !s.isOut ? firstSpots : spots).map((spot) => stage.querySelector(spot)).find((part) => part && part.offsetParent) || null;
+      const { spots, firstSpots, phoneSpots } = chapter();
+      return (phoneSpots && phone.matches ? phoneSpots : firstSpots && !s.isOut ? firstSpots : spots).map((spot) => stage.querySelector(spot)).find((part) => part && part.offsetParent) || null;
     }
 
     function showSpot() {

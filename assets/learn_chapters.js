@@ -80,6 +80,7 @@ const SpecVizChapters = (function () {
       name: "accept",
       step: ["rejection", "r", false],
       spots: [".sv-card"],
+      phoneSpots: [".sv-sheet .sv-card", lead(".sv-treepanel")], // the card's own place is a screen away
       pick: SpecVizPick.refusing,
       start: ({ lane, index }) => lane.rounds[index].at[2],
       guess: {

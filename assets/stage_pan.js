@@ -8,12 +8,19 @@ const SpecVizPan = (function () {
   const INLINED = ["display", "visibility", "fill", "stroke", "stroke-width", "stroke-dasharray", "opacity",
     "font-family", "font-size", "font-weight"];
   const CAPTION = { height: 30, char: 7.2 };
+  const NARROW = 480; // a box as wide as a phone
+  const READABLE = 0.9; // makes letters of a node, which are 11.3 pixels, ten high
   const ZOOMS = [0.4, 0.5, 0.65, 0.8, 1, 1.25, 1.5];
+
+  // The whole tree; in a narrow box its width, as far as letters can be read: the rest is dragged.
+  function fitted({ room, size }) {
+    const [across, down] = room.map((side, i) => side / size[i]);
+    return room[0] < NARROW ? clamp(across, READABLE, 1) : Math.min(1, across, down);
+  }
 
   function sizeTree(view) {
     const [w, h] = view.size;
-    const scale = view.scale === "fit"
-      ? Math.min(1, view.room[0] / w, view.room[1] / h) : view.scale || 1;
+    const scale = view.scale === "fit" ? fitted(view) : view.scale || 1;
     view.shownScale = scale;
     put(view.root, "width", Math.ceil(w * scale));
     put(view.root, "height", Math.ceil(h * scale));

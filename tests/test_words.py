@@ -152,3 +152,12 @@ def test_the_browser_says_what_python_says(chromium: Any) -> None:
         )
         assert said == [word(key, language, **values) for key, values in cases]
     page.close()
+
+
+def test_a_hint_that_names_a_key_names_its_button_too() -> None:
+    """A finger has no R and no right arrow."""
+    for language in LANGUAGES:
+        for name, move_ in (("draft", "forward"), ("accept", "rejection")):
+            button = word(f"stage.move.{move_}", language).lower()
+            assert button in word(f"learn.{name}.do", language).lower()
+        assert word("page.run", language) in word("page.prompt_hint", language)

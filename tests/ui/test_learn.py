@@ -29,6 +29,13 @@ MOST = {"en": 60, "zh": 120}  # words; Chinese characters, a Latin word or numbe
 PAGE = """<!doctype html><meta charset="utf-8"><style>#host {{ {css} }}</style><body><div id="host">
 <div class="specviz-offers svl"></div><div class="specviz-desk"><div class="specviz-learn svl"></div><div class="specviz-stage"></div>
 </div></div>"""
+# On a phone: the tokens a chapter asks about, below its card and on the screen.
+TOKENS_ARE_SEEN = """() => {
+  const top = document.querySelector(".svl").getBoundingClientRect().bottom;
+  const nodes = [...document.querySelectorAll("[data-spot=true] .sv-node[data-row]")].filter((n) => n.checkVisibility());
+  const boxes = nodes.map((n) => n.getBoundingClientRect());
+  return boxes.length > 2 && boxes.every((box) => box.top >= top && box.bottom <= innerHeight);
+}"""
 MOUNT = """([code, runs, methods]) => {
   const made = new Function(code + "; return { SpecVizWords, SpecVizStage, SpecVizLearn };")();
   Object.assign(globalThis, { opened: [], stage: made.SpecVizStage.mount(document.querySelector(".specviz-stage")) });
@@ -214,6 +221,8 @@ def cost_and_comparison(page: Any) -> None:
     assert is_done(page)
     speedup = page.inner_text(".sv-lane[data-lead=true] .sv-figure[data-name=speedup] dd")
     assert page.inner_text(".svl-option[data-truth=true]").startswith(speedup)
+    frame = "getComputedStyle(document.querySelector('.sv-figurerow[data-spot=true]')).outlineStyle"
+    assert page.evaluate(frame) == "none"  # it cut through the words above and below
     onward(page)
     assert place(page)["lane"] != 0
     page.click(f".sv-racename >> nth={1 if lane != 1 else 2}")
@@ -257,6 +266,9 @@ def test_the_chapter_on_refusals_looks_for_a_run_whose_tokens_were_drawn(chromiu
         page.wait_for_timeout(300)
         assert page.evaluate("opened") == ["greedy"]
         assert page.locator(".svl-option").count() > 1
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.click(f".svl-moves >> text={word('learn.again')}")
+        page.wait_for_function(TOKENS_ARE_SEEN)
 
 
 @pytest.mark.browser

@@ -125,6 +125,11 @@ def test_a_tree_that_was_made_larger_by_a_finger_moves_at_once(chromium: Any) ->
         drag(phone, box, -40)
         assert scrolled(phone) == before
         assert box.locator(".sv-tree").get_attribute("style") != moved
+        fit = phone.get_by_role("button", name=word("stage.zoom_fit")).locator("visible=true").first
+        fit.tap()  # which made a large tree as small as it takes
+        letter = "(n) => parseFloat(getComputedStyle(n).fontSize) * n.getScreenCTM().a"
+        assert 10 <= box.locator(".sv-node text").first.evaluate(letter) < 11.4
+        assert fit.get_attribute("aria-pressed") == "true"
 
 
 def test_a_tap_opens_the_card_on_the_screen_and_moves_nothing_under_the_finger(phone: Any) -> None:

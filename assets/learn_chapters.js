@@ -144,7 +144,7 @@ const SpecVizChapters = (function () {
         const { lane, run } = view;
         const told = figures(lane);
         if (!told || !isAtEnd(lane, view.timeOf(lane)) || run.byNumber.get(lane.info.lane) !== lane) return null;
-        memo.seen = (memo.seen || []).filter((one) => one.info.family !== lane.info.family).concat(lane);
+        memo.seen = (memo.seen || []).filter((one) => one.info.drafter !== lane.info.drafter).concat(lane);
         if (memo.seen.length < 2) return null;
         const [one, other] = memo.seen.slice(-2);
         const said = (which) => ["learn.compare.lane", { lane: which.info.title, speedup: times(figures(which).speedup),

@@ -121,7 +121,14 @@ const SpecVizCard = (function () {
     if (!when.told) return say(view.sentence, guessWords("checked_said", tree, row, false));
     if (!trial) say(view.sentence, guessWords("unreached_said", tree, row, false));
     else trialWords(view, lane, round, row, trial);
-    return drawBars(view, lane, round, tree.parent[row], tree.id[row], when, false);
+    return drawBars(view, lane, round, tree.parent[row], tree.id[row], when, isLastRefused(lane, round, row));
+  }
+
+  // Whether what this refusal left over is what the target then drew from: no guess was tried after it.
+  function isLastRefused({ info }, { tree, next }, row) {
+    const parent = tree.parent[row];
+    const isLast = !Object.keys(tree.trials).some((at) => at > row && tree.parent[at] === parent);
+    return isLast && info.rule === "rejection" && Boolean(next) && next.kind === "recovered" && next.parent === parent;
   }
 
   // The way from the root to a row, where there is more than one way to go.

@@ -153,7 +153,7 @@ def _roofline(language: Language, made: Measured) -> Any:
         reads.append((one.intensity, one.flops / seconds / 1e9))
     across = sorted({limits.ridge, *(x for x, _ in reads), *(p.work.intensity for p in passes)})
     roof = [min(limits.flops_per_second, x * limits.bytes_per_second) / 1e9 for x in across]
-    charts.line(picture, word("choose.slow.roof", language), across, roof, 0)
+    charts.line(picture, word("choose.roof.most", language), across, roof, 0)
     charts.points(picture, word("choose.roof.matrix", language), reads, 1)
     for number, timed in enumerate(passes, start=2):
         name = word(f"choose.roof.name.{timed.kind}", language, rows=timed.work.num_rows)

@@ -143,9 +143,14 @@ def test_the_card_of_a_kept_guess_and_of_one_never_tried(grown: Any) -> None:
 def test_the_card_of_the_targets_own_token_shows_what_was_left(grown: Any) -> None:
     go(grown, lane=0, round=1, row=-1)
     assert "correction" in card(grown)["title"]
-    assert card(grown)["said"].endswith("the target draws from what is left of p: 0.800.")
+    assert card(grown)["said"].endswith("scaled to 1: there this token has 0.800.")
     rest = grown.locator('.sv-barpart[data-kind="rest"]')
     assert rest.evaluate_all("(bars) => bars.map((b) => b.style.width)") == ["80%", "0%", "20%"]
+    refused = [trial.row for trial in grown_round(0).verdict.trials if not trial.is_accepted]
+    assert len(refused) == 2
+    for row in refused:  # the card of the guess after whose refusal that is left, and of no other
+        go(grown, lane=0, round=1, row=row)
+        assert rest.count() == (3 if row == refused[-1] else 0)
 
 
 def test_the_card_of_a_pruned_candidate(grown: Any) -> None:

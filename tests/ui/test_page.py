@@ -61,7 +61,7 @@ def test_the_page_opens_on_a_recorded_run_marked_as_such(
             "(box) => document.querySelector(box).value === 'Why guess?'", arg=PROMPT
         )
         offers = len(EXAMPLES) + len(presets(session.catalog()))
-        assert page.locator(".specviz-offers button").count() == offers
+        assert page.locator(".specviz-offers .specviz-chip").count() == offers
         assert page.is_visible(RUN)
         assert not page.is_visible(STOP)
         told = f"{word('page.model_starting')} {word('page.model_then')}"
@@ -232,7 +232,7 @@ def test_a_crash_is_a_sentence_and_the_next_run_works(page: Any, session: SlowSe
 
 
 def test_examples_fill_the_prompt_and_shift_enter_runs_it(page: Any, session: SlowSession) -> None:
-    page.click(".specviz-offers button:has-text('Maths')")
+    page.click(".specviz-offers .specviz-chip:has-text('Maths')")
     page.wait_for_function(f"document.querySelector('{PROMPT}').value.startsWith('A train covers')")
     page.focus(PROMPT)
     page.keyboard.press("Shift+Enter")

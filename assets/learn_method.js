@@ -105,16 +105,15 @@ const SpecVizMethod = (function () {
       if (one === "training" && RECIPES[name]) told.push(...commandsOf(RECIPES[name]));
       return fact(word("method.fact." + one), ...told);
     });
-    if (facts.paper) made.push(fact(word("method.fact.paper"), ...linked(facts.paper)));
+    if (facts.paper) made.push(fact(word("method.fact.paper"), ...linked(facts)));
     return made;
   }
 
   // A paper as it is told, each number a link: what is published of a method can be looked up there.
-  function linked(paper) {
-    return paper.split(/(arXiv:\d+\.\d+)/).map((part) => {
-      if (!part.startsWith("arXiv:")) return part;
-      const made = el("a", "", part);
-      return Object.assign(made, { href: "https://arxiv.org/abs/" + part.slice(6), target: "_blank", rel: "noopener" });
+  function linked({ paper, links }) {
+    return paper.split(/(arXiv:[\d.]+\d)/).map((part) => {
+      if (!links[part]) return part;
+      return Object.assign(el("a", "", part), { href: links[part], target: "_blank", rel: "noopener" });
     });
   }
 
@@ -138,7 +137,7 @@ const SpecVizMethod = (function () {
       return made;
     };
     const head = el("tr", "", el("td", ""), ...columns.map((one) => cell("th", tell(word("drafter." + one + ".title")), one)));
-    const sources = (point, one) => point === "claim" && methods[one] ? [el("br", ""), ...linked(methods[one].paper)] : [];
+    const sources = (point, one) => point === "claim" && methods[one] ? [el("br", ""), ...linked(methods[one])] : [];
     const rows = POINTS[kind].map((point) => el("tr", "", el("th", "", word("method." + kind + "." + point)),
       ...columns.map((one) => cell("td", word("method." + kind + "." + point + "." + one), one, ...sources(point, one)))));
     return el("details", "svm-table", el("summary", "", word("method." + kind)),

@@ -6,6 +6,7 @@ and drive it as a visitor would. What they say stands in `assets/words/learn.*` 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from specviz.config import Catalog
@@ -22,6 +23,7 @@ SCRIPTS = (  # after the stage's own, whose parts they use; each needs those bef
     "learn.js",
 )
 STYLES = ("learn.css", "learn_method.css")
+ARXIV = "https://arxiv.org/abs/"
 
 
 def learn_code() -> str:
@@ -39,6 +41,9 @@ def method_facts(catalog: Catalog) -> dict[str, dict[str, Any]]:
             "title": drafter.title,
             "summary": drafter.summary,
             "paper": drafter.paper,
+            "links": {
+                f"arXiv:{n}": ARXIV + n for n in re.findall(r"arXiv:([\d.]+\d)", drafter.paper)
+            },
             "exactness": drafter.exactness,
         }
         for drafter in catalog.drafters

@@ -162,7 +162,7 @@ const SpecVizMask = (function () {
     }
     const above = round.tree.sees[row].slice(0, -1);
     const said = word(above.length ? "stage.mask_row" : "stage.mask_root",
-      { row: named(round, row), n: above.length, above: above.join(", ") });
+      { row: named(round, row), n: above.length, above: above.map((at) => named(round, at)).join(", ") });
     return [said, sharedWords(round.tree, row)].filter(Boolean).join(" ");
   }
 

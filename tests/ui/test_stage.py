@@ -178,7 +178,8 @@ def test_pointing_lights_row_and_ancestors_and_a_click_keeps_them(stage: Any) ->
     beside, position = tree["depth"].count(2), tree["position"][8]
     words = stage.locator(".sv-maskwords")
     assert words.text_content() == (
-        f"Row 8 “{tree['text'][8]}” reads the prefix, rows 0, 7 and itself. "
+        f"Row 8 “{tree['text'][8]}” reads the prefix, "
+        f"its ancestors 0 “{tree['text'][0]}”, 7 “{tree['text'][7]}”, and itself. "
         f"The {beside} rows at depth 2 share position {position}: at most one of them is kept."
     )
     box.locator('[data-row="8"]').click()

@@ -64,7 +64,9 @@ def test_rows_of_one_depth_are_said_to_share_a_position(chromium: Any) -> None:
     with stage_page(chromium) as page:
         send(page, items_of(run_of(grown_round(0))))
         said = word("stage.mask_shared", n=2, depth=2, position=7)
+        texts = [text.replace(" ", "␣").replace("\n", "↵") for text in grown_round(0).texts]
         assert told(page, "maskwords", row=3).endswith(said)
         assert told(page, "maskwords", row=5) == (
-            "Row 5 “␣reads” reads the prefix, rows 0, 2, 4 and itself."
+            "Row 5 “␣reads” reads the prefix, "
+            f"its ancestors {', '.join(f'{row} “{texts[row]}”' for row in (0, 2, 4))}, and itself."
         )

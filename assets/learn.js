@@ -21,6 +21,7 @@ const SpecVizLearn = (function () {
     const phone = window.matchMedia(PHONE);
 
     const chapter = () => CHAPTERS[s.number - 1];
+    const isAll = () => CHAPTERS.every((one) => place.done[one.name]);
 
     // -- moving about
 
@@ -237,7 +238,7 @@ const SpecVizLearn = (function () {
       show(card.root, s.tab === "chapters");
       show(method.root, s.tab === "method");
       for (const name in tabs) put(tabs[name], "aria-pressed", s.tab === name);
-      const isBegun = Object.keys(place.done).length > 0 || place.chapter > 1;
+      const isBegun = !isAll() && (Object.keys(place.done).length > 0 || place.chapter > 1);
       page.offers.querySelector(".svl-offer[data-name='chapters'] > span").textContent = isBegun && place.chapter
         ? word("learn.resume", { n: place.chapter, total: CHAPTERS.length }) : word("learn.open");
       if (s.view) offerMethod();
@@ -248,9 +249,8 @@ const SpecVizLearn = (function () {
     function draw() {
       const { name, guess } = chapter();
       const isAsked = Boolean(guess && s.here);
-      const isAll = CHAPTERS.every((one) => place.done[one.name]);
       drawCard(card, {
-        number: s.number, chapters: CHAPTERS, done: place.done, note: s.note || (isAll ? ["learn.all_done", {}] : ""),
+        number: s.number, chapters: CHAPTERS, done: place.done, note: s.note || (isAll() ? ["learn.all_done", {}] : ""),
         asked: isAsked ? guess.values(s.here) : null, options: isAsked ? guess.options(s.here) : [],
         guessed: place.guesses[name], truth: isAsked && s.isOut ? String(guess.truth(s.here)) : null,
       }, (option) => {

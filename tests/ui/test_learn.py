@@ -248,6 +248,8 @@ def test_a_visitor_goes_through_all_chapters_by_doing_what_they_ask(chromium: An
         assert page.evaluate("opened.length") == 1
         kept = json.loads(page.evaluate("localStorage.getItem('specviz.learn')"))
         assert list(kept["done"]) == list(CHAPTERS)
+        page.click(f".svl-head [aria-label='{word('learn.close')}']")
+        assert page.inner_text(".svl-offer[data-name=chapters]") == word("learn.open")
 
 
 @pytest.mark.browser

@@ -238,7 +238,7 @@ def test_lookahead_shows_its_window_and_the_ngrams_of_its_pool(chromium: Any) ->
         settle(page)
         assert "lookahead" in card(page)["title"]
         assert page.locator(".sv-maskwords").text_content() == (
-            "Row 4 “␣one” reads the prefix, row 0 and itself."
+            "Row 4 “␣one” reads the prefix, its ancestor 0 “␣weights”, and itself."
         )
 
 

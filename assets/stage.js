@@ -61,7 +61,7 @@ const SpecVizStage = (function () {
       ear.receive(text);
       if (s.run) {
         lookFirst();
-        open();
+        if (s.lead) Play.open(player, s.run, s.lead, options.isCalm);
       }
       wake();
     }
@@ -71,18 +71,11 @@ const SpecVizStage = (function () {
       shown.clear();
       free();
       Play.restart(player, started.source === "live");
-      views.forEach((view) => sizes.dropLane(view.root, view.tree.boxNode));
+      views.forEach((view) => sizes.dropLane(view.root));
       views = [];
       page.lanes.replaceChildren(page.others.root);
       clearRace(page.race);
       SpecVizKeys.takeFocus(page.root);
-    }
-
-    // On a phone the tree lies below the first screen, and nobody would see it move.
-    function open() {
-      const view = views[s.run.lanes.indexOf(s.lead)];
-      const isSeen = options.isCalm || !s.sizes.isNarrow || (view && sizes.isSeen(view.tree.boxNode));
-      if (s.lead && isSeen) Play.open(player, s.run, s.lead, options.isCalm);
     }
 
     function lookFirst() {
@@ -113,7 +106,6 @@ const SpecVizStage = (function () {
     function paint(now, elapsed) {
       const { run, lead } = s;
       const isReady = run && lead;
-      if (isReady) open();
       if (isReady) Play.advance(player, run, lead, elapsed, now, { ...options, isThrottled: isThrottled() });
       draw(now);
       return isReady && (player.isPlaying || (player.isFollowing && !Play.isCaughtUp(player, run)));
@@ -212,7 +204,7 @@ const SpecVizStage = (function () {
         view.close.addEventListener("click", () => showLane(lane, false));
         views.push(view);
         page.lanes.insertBefore(view.root, page.others.root);
-        sizes.addLane(view.root, view.tree.boxNode);
+        sizes.addLane(view.root);
       }
     }
 
@@ -342,7 +334,7 @@ const SpecVizStage = (function () {
       // The tree of the explained lane as an SVG element that stands alone; null before there is one.
       picture() {
         const view = s.run && s.lead ? views[s.run.lanes.indexOf(s.lead)] : null;
-        return view && view.tree.boxNode && shown.has(s.lead)
+        return view && view.tree.box && shown.has(s.lead)
           ? pictureOf(view.tree, captionOf(s.run, s.lead, placeOf(s.lead, timeOf(s.lead)))) : null;
       },
       place: () => SpecVizPlace.placeIn(s, timeOf),

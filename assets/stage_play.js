@@ -23,10 +23,8 @@ const SpecVizPlay = (function () {
       isFollowing: isLive, hasOpened: isLive });
   }
 
-  // Whoever has moved needs no opening.
   function pauseAt(player, position) {
-    Object.assign(player, { position, isPlaying: false, isFollowing: false, stopAt: null, restUntil: 0, halted: null,
-      hasOpened: true });
+    Object.assign(player, { position, isPlaying: false, isFollowing: false, stopAt: null, restUntil: 0, halted: null });
   }
 
   function leadTime(player, lead) {

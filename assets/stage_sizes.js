@@ -5,22 +5,19 @@ const SpecVizSizes = (function () {
   const NARROW = 620; // as in stage_widths.css: one column
   const BESIDE = 1080; // as there: the pane stands beside the lanes, else below them
   const NEAR = "150px"; // so far outside the screen a lane is still painted
-  const SEEN = "0px 0px -80px"; // so much of a tree is on the screen when it is seen
 
   // `changed()` is called when widths or sight changed, `recoloured()` when the page's theme did.
   function newSizes(changed, recoloured) {
     const near = new Set(); // lanes out of sight are not drawn while time moves
-    const seen = new Set(); // trees on the screen
     const widthOf = new WeakMap();
     const sizes = { race: 0, lane: 0, scrub: 0, pane: 0, mask: 0, isNarrow: false, isUnder: false };
     const finger = window.matchMedia("(pointer: coarse)");
     let parts = null;
 
-    const sightOf = (those, rootMargin) => new IntersectionObserver((entries) => {
-      for (const { target, isIntersecting } of entries) those[isIntersecting ? "add" : "delete"](target);
+    const sight = new IntersectionObserver((entries) => {
+      for (const { target, isIntersecting } of entries) near[isIntersecting ? "add" : "delete"](target);
       changed();
-    }, { rootMargin });
-    const [sight, eye] = [sightOf(near, NEAR), sightOf(seen, SEEN)];
+    }, { rootMargin: NEAR });
 
     const observer = new ResizeObserver((entries) => {
       const isNew = entries.filter(({ target, contentRect }) => {
@@ -53,34 +50,29 @@ const SpecVizSizes = (function () {
 
     // `found` is {root, race, scrub, pane, mask, lanes()}; what was watched before is let go.
     function watch(found) {
-      for (const one of [observer, sight, eye]) one.disconnect();
+      for (const one of [observer, sight]) one.disconnect();
       near.clear();
-      seen.clear();
       parts = found;
       for (const node of [found.root, found.race, found.scrub, found.pane, found.mask]) observer.observe(node);
     }
 
-    // `tree` is its picture.
-    function addLane(root, tree) {
+    function addLane(root) {
       observer.observe(root);
       sight.observe(root);
-      eye.observe(tree);
       near.add(root);
     }
 
-    function dropLane(root, tree) {
+    function dropLane(root) {
       observer.unobserve(root);
       sight.unobserve(root);
-      eye.unobserve(tree);
       near.delete(root);
-      seen.delete(tree);
     }
 
     function stop() {
-      for (const one of [observer, sight, eye, recolour]) one.disconnect();
+      for (const one of [observer, sight, recolour]) one.disconnect();
     }
 
-    return { sizes, watch, addLane, dropLane, isNear: (root) => near.has(root), isSeen: (tree) => seen.has(tree), stop };
+    return { sizes, watch, addLane, dropLane, isNear: (root) => near.has(root), stop };
   }
 
   return { newSizes };

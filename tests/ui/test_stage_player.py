@@ -55,25 +55,6 @@ def test_a_recorded_run_opens_by_itself_and_waits_where_kept_and_refused_are_see
         assert page.get_by_role("button", name="Play").get_attribute("data-invites") == "true"
 
 
-def test_on_a_phone_the_opening_waits_until_its_tree_is_on_the_screen(chromium: Any) -> None:
-    """It ran two screens above what moved, and was over when a visitor had come there."""
-    with stage_page(chromium, width=390, height=500) as page:
-        send(page, ITEMS)
-        page.wait_for_selector(".sv-lane[data-lead=true] .sv-treebox")
-        page.wait_for_timeout(400)
-        assert state(page)["time"] == 0
-        assert not state(page)["isPlaying"]
-        page.locator(".sv-lane[data-lead=true] .sv-treebox").scroll_into_view_if_needed()
-        page.wait_for_function("stage.state().isPlaying")
-    with stage_page(chromium, width=390, height=500) as page:
-        send(page, ITEMS)
-        page.wait_for_selector(".sv-lane[data-lead=true] .sv-treebox")
-        seek(page, round_of(1, 3)["at"][3])  # who has moved is not moved again
-        page.locator(".sv-lane[data-lead=true] .sv-treebox").scroll_into_view_if_needed()
-        page.wait_for_timeout(400)
-        assert state(page)["time"] == round_of(1, 3)["at"][3]
-
-
 def test_with_reduced_motion_nothing_moves_by_itself(chromium: Any) -> None:
     with stage_page(chromium, calm=True) as page:
         send(page, ITEMS)

@@ -105,12 +105,11 @@ class SidePage:
         is_quick: found anew when the page opens and when its language changes, and never kept.
         A `Refusal` of `compute` is told in a line of its own below them, or at `trouble_here`.
         """
-        here = (
-            self._trouble_here if triggers else None
-        )  # what shows by itself was asked by no control
-        trouble = here or _trouble()
+        # What shows by itself was asked by no control.
+        here = self._trouble_here if triggers else None
         if here is not None:
             self._trouble_here = None
+        trouble = _trouble() if here is None else here
         result = gr.State(None, time_to_live=RESULT_SECONDS)
         place = _Shown(
             compute, [*inputs], [*outputs, trouble], paint, result, is_quick, here is not None
